@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+/// \file
+/// The small language that generators are written in: what comes next on a stage, without a counter in sight.
+
+#include <cstdint>
+
+#include <pipesched/core/concepts.hpp>
+#include <pipesched/core/op.hpp>
+
+namespace pipesched {
+inline namespace v0 {
+
+/// Runs `body` `times` times; not at all where `times` is negative.
+template <class Body>
+constexpr void repeat(std::int64_t times, Body&& body) {
+  for (std::int64_t i = 0; i < times; ++i) body();
+}
+
+/// Writes the ops of one copy of a stage: the n-th forward is that of the n-th microbatch, and so for each kind.
+/// Every call writes one op and returns the writer, so that a phase of a schedule is one expression.
+template <op_sink Sink>
+class stage_writer {
+ public:
+  /// `first_microbatch`: where this copy's microbatches begin; a bidirectional schedule's second half starts at m/2.
+  constexpr stage_writer(Sink& out, int stage, int replica = 0, std::int64_t first_microbatch = 0)
+      : out_(&out),
+        forward_(op_kind::forward, stage_id{stage}, microbatch_id{first_microbatch}, replica_id{replica}),
+        gradient_(forward_.as(op_kind::backward)),
+        weight_(forward_.as(op_kind::backward_weight)) {}
+
+  constexpr stage_writer& forward() { return write(forward_); }
+  constexpr stage_writer& backward() { return write(gradient_); }
+  constexpr stage_writer& backward_input() {
+    (*out_)(gradient_.as(op_kind::backward_input));
+    gradient_ = gradient_.next_microbatch();
+    return *this;
+  }
+  constexpr stage_writer& backward_weight() { return write(weight_); }
+
+  /// Microbatches, counted from the first, whose full backward is written and which therefore have no W of their own:
+  /// the next W is that of the first microbatch whose backward was split after them.
+  constexpr stage_writer& skip_weights(std::int64_t count) {
+    weight_ = op::from_packed(weight_.packed() + std::uint64_t(count));
+    return *this;
+  }
+
+  [[nodiscard]] constexpr op next_forward() const noexcept { return forward_; }
+  [[nodiscard]] constexpr op next_backward() const noexcept { return gradient_; }
+
+  /// One overlapped pair in one slot: the next forward of `f`'s stage and the next full backward of `b`'s.
+  friend constexpr void overlap(stage_writer& f, stage_writer& b) {
+    (*f.out_)(f.forward_.overlapping_next());
+    f.forward_ = f.forward_.next_microbatch();
+    b.backward();
+  }
+
+ private:
+  constexpr stage_writer& write(op& next) {
+    (*out_)(next);
+    next = next.next_microbatch();
+    return *this;
+  }
+
+  Sink* out_;
+  op forward_;
+  op gradient_;  // B and I share one sequence: a microbatch has one or the other
+  op weight_;
+};
+
+/// The number of ops, and nothing else.
+struct count_sink {
+  std::int64_t count = 0;
+  constexpr void operator()(op) noexcept { ++count; }
+};
+
+}  // namespace v0
+}  // namespace pipesched
