@@ -9,6 +9,7 @@
 /// before the first include and which must not return; by default the program prints the message and aborts.
 
 #include <charconv>
+#include <concepts>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -24,9 +25,10 @@ inline namespace v0 {
 /// A number as the user gave it, whole or real, so that a message can repeat it.
 class number {
  public:
-  constexpr number(std::int64_t whole) noexcept : whole_(whole) {}         // NOLINT(*-explicit-*)
-  constexpr number(int whole) noexcept : whole_(whole) {}                  // NOLINT(*-explicit-*)
-  constexpr number(double real) noexcept : real_(real), is_real_(true) {}  // NOLINT(*-explicit-*)
+  template <std::integral Whole>
+  constexpr number(Whole whole) noexcept : whole_(static_cast<std::int64_t>(whole)) {}  // NOLINT(*-explicit-*)
+  template <std::floating_point Real>
+  constexpr number(Real real) noexcept : real_(static_cast<double>(real)), is_real_(true) {}  // NOLINT(*-explicit-*)
 
   [[nodiscard]] constexpr bool is_real() const noexcept { return is_real_; }
   [[nodiscard]] constexpr std::int64_t whole() const noexcept { return whole_; }

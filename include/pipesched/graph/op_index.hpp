@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+/// \file
+/// Where the forward, the gradient op and the weight op of a (stage, microbatch) stand in a list of ops.
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include <pipesched/core/buffer.hpp>
+#include <pipesched/core/op.hpp>
+
+namespace pipesched {
+inline namespace v0 {
+namespace detail {
+
+/// What a microbatch has one of on a stage: its forward, the op that carries its gradient (B or I), its W.
+enum class op_role : std::uint8_t { forward, gradient, weight };
+
+[[nodiscard]] constexpr op_role role_of(op_kind kind) noexcept {
+  return kind == op_kind::forward           ? op_role::forward
+         : kind == op_kind::backward_weight ? op_role::weight
+                                            : op_role::gradient;
+}
+
+/// Looks up chunk ops by role, stage and microbatch; of several equal ones it knows the first. A table where that is
+/// not much larger than the ops themselves, a sorted list else: three ops with microbatch 10^9 cost three entries.
+class op_index {
+ public:
+  static constexpr std::uint32_t none = 0xFFFFFFFF;
+
+  constexpr op_index(std::span<op const> ops, int stages, std::int64_t microbatches)
+      : stages_(stages), microbatches_(microbatches) {
+    auto const is_weight = [](op o) { return o.kind() == op_kind::backward_weight; };
+    std::int64_t const roles = std::any_of(ops.begin(), ops.end(), is_weight) ? 3 : 2;
+    auto const slots = roles * stages * microbatches;
+    if (slots <= 4 * std::int64_t(ops.size()) + 4096)
+      fill_table(ops, std::size_t(slots));
+    else
+      fill_list(ops);
+  }
+
+  /// The position of the op, or `none`; stages and microbatches that do not exist have none.
+  [[nodiscard]] constexpr std::uint32_t find(op_role role, int stage, std::int64_t microbatch) const noexcept {
+    if (stage < 0 || stage >= stages_ || microbatch < 0 || microbatch >= microbatches_) return none;
+    if (list_.empty()) {
+      auto const slot = slot_of(role, stage, microbatch);
+      return slot < table_.size() ? table_[slot] : none;
+    }
+    auto const key = key_of(role, stage, microbatch);
+    auto const at =
+        std::lower_bound(list_.begin(), list_.end(), key, [](entry e, std::uint64_t k) { return e.key < k; });
+    return at != list_.end() && at->key == key ? at->position : none;
+  }
+  [[nodiscard]] constexpr std::uint32_t find(op o) const noexcept {
+    return find(role_of(o.kind()), o.stage(), o.microbatch());
+  }
+
+ private:
+  struct entry {
+    std::uint64_t key;
+    std::uint32_t position;
+  };
+
+  constexpr void fill_table(std::span<op const> ops, std::size_t slots) {
+    table_ = buffer<std::uint32_t>(slots, none);
+    for (std::size_t i = 0; i < ops.size(); ++i) {
+      if (!is_chunk_op(ops[i].kind())) continue;
+      auto& slot = table_[slot_of(role_of(ops[i].kind()), ops[i].stage(), ops[i].microbatch())];
+      if (slot == none) slot = std::uint32_t(i);
+    }
+  }
+
+  constexpr void fill_list(std::span<op const> ops) {
+    for (std::size_t i = 0; i < ops.size(); ++i)
+      if (is_chunk_op(ops[i].kind()))
+        list_.push_back(entry{key_of(role_of(ops[i].kind()), ops[i].stage(), ops[i].microbatch()), std::uint32_t(i)});
+    std::sort(list_.begin(), list_.end(),
+              [](entry a, entry b) { return a.key != b.key ? a.key < b.key : a.position < b.position; });
+  }
+
+  [[nodiscard]] constexpr std::size_t slot_of(op_role role, int stage, std::int64_t microbatch) const noexcept {
+    return (std::size_t(role) * std::size_t(stages_) + std::size_t(stage)) * std::size_t(microbatches_) +
+           std::size_t(microbatch);
+  }
+  [[nodiscard]] static constexpr std::uint64_t key_of(op_role role, int stage, std::int64_t microbatch) noexcept {
+    return std::uint64_t(role) << 48 | std::uint64_t(stage) << 32 | std::uint64_t(microbatch);
+  }
+
+  int stages_;
+  std::int64_t microbatches_;
+  buffer<std::uint32_t> table_;
+  std::vector<entry> list_;
+};
+
+}  // namespace detail
+}  // namespace v0
+}  // namespace pipesched
