@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+/// \file
+/// What ops cost: any callable on an op and its rank, and the models that most users need.
+
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include <pipesched/core/error.hpp>
+#include <pipesched/core/op.hpp>
+
+namespace pipesched {
+inline namespace v0 {
+
+/// What a cost model may count in: integers, which stay exact, or floating point.
+template <class T>
+concept time_value = (std::integral<T> && !std::same_as<T, bool>) || std::floating_point<T>;
+
+/// How long each op takes.
+///
+/// Expression: `cost(o, rank)` for an `op o` and `int rank`: a `time_value` >= 0, in any unit, the same at each call.
+/// Optional:
+///  - `cost.pair_time(f, b, rank)`: an overlapped pair of forward `f` and backward `b`; else the sum of the two;
+///  - `cost.transfer_time(from_rank, to_rank)`: the latency of an edge between two different ranks; else 0.
+/// Satisfied by: `uniform_cost<>`, `stage_cost<double>`, `[](op o, int rank) { return rank == 3 ? 2 : 1; }`.
+/// Not by: a callable on the op alone: a straggler is a rank.
+template <class C>
+concept cost_model = requires(C const& cost, op o, int rank) {
+  { cost(o, rank) } -> time_value;
+};
+
+/// The type that a cost model counts in; `int` counts as 64 bit, so that a sum of ops does not overflow.
+template <cost_model C>
+using time_of = std::conditional_t<std::integral<std::invoke_result_t<C const&, op, int>>, std::int64_t,
+                                   std::invoke_result_t<C const&, op, int>>;
+
+/// The time of one op, pair or transfer under any model. They do not check it: see `checked_duration`.
+/// \{
+template <cost_model C>
+[[nodiscard]] constexpr time_of<C> op_time(C const& cost, op o, int rank) {
+  return static_cast<time_of<C>>(cost(o, rank));
+}
+template <cost_model C>
+[[nodiscard]] constexpr time_of<C> pair_time(C const& cost, op f, op b, int rank) {
+  if constexpr (requires { cost.pair_time(f, b, rank); })
+    return static_cast<time_of<C>>(cost.pair_time(f, b, rank));
+  else
+    return op_time(cost, f, rank) + op_time(cost, b, rank);
+}
+template <cost_model C>
+[[nodiscard]] constexpr time_of<C> transfer_time(C const& cost, int from_rank, int to_rank) {
+  if constexpr (requires { cost.transfer_time(from_rank, to_rank); })
+    return static_cast<time_of<C>>(cost.transfer_time(from_rank, to_rank));
+  else
+    return 0;
+}
+/// \}
+
+/// `duration`, or `parameter_error` where it is negative, not a number, or so long that `steps` of them overflow.
+template <time_value T>
+[[nodiscard]] constexpr T checked_duration(std::string_view parameter, T duration, std::size_t steps = 1) {
+  if constexpr (std::integral<T>) {
+    auto const longest = std::numeric_limits<T>::max() / static_cast<T>(steps + 1);
+    require(at_least(parameter, duration, 0));
+    require(at_most(parameter, duration, longest, "the sum over all ops must fit 64 bits"));
+  } else {
+    require(at_least(parameter, duration, 0.0));
+    require(at_most(parameter, duration, static_cast<double>(std::numeric_limits<T>::max()) / double(steps + 1)));
+  }
+  return duration;
+}
+
+/// The same times for every stage and rank. A full backward takes `backward_input + backward_weight`.
+template <time_value T = std::int64_t>
+struct uniform_cost {
+  T forward = 1;
+  T backward_input = 1;
+  T backward_weight = 1;
+  std::optional<T> overlapped = {};  ///< an overlapped pair; forward + backward where not given
+  T latency = 0;                     ///< between different ranks
+
+  [[nodiscard]] constexpr T operator()(op o, int /*rank*/) const noexcept {
+    switch (o.kind()) {
+      case op_kind::forward: return forward;
+      case op_kind::backward: return backward_input + backward_weight;
+      case op_kind::backward_input: return backward_input;
+      case op_kind::backward_weight: return backward_weight;
+      default: return 0;
+    }
+  }
+  [[nodiscard]] constexpr T pair_time(op f, op b, int rank) const noexcept {
+    return overlapped ? *overlapped : (*this)(f, rank) + (*this)(b, rank);
+  }
+  [[nodiscard]] constexpr T transfer_time(int, int) const noexcept { return latency; }
+};
+
+/// Times per stage and kind; one entry per stage in each vector. A pair takes the sum of its members, or the time in
+/// `overlapped[stage of the forward]` where that vector is not empty.
+template <time_value T = std::int64_t>
+struct stage_cost {
+  std::vector<T> forward;
+  std::vector<T> backward_input;
+  std::vector<T> backward_weight;
+  std::vector<T> overlapped = {};
+  T latency = 0;
+
+  /// Every stage the same, times a factor of its own.
+  [[nodiscard]] static constexpr stage_cost scaled(uniform_cost<T> const& base, std::vector<T> const& factors) {
+    stage_cost result{{}, {}, {}, {}, base.latency};
+    for (T factor : factors) {
+      result.forward.push_back(base.forward * factor);
+      result.backward_input.push_back(base.backward_input * factor);
+      result.backward_weight.push_back(base.backward_weight * factor);
+      if (base.overlapped) result.overlapped.push_back(*base.overlapped * factor);
+    }
+    return result;
+  }
+
+  /// One entry per stage, in each vector that has to have them.
+  [[nodiscard]] constexpr check_result check(int stages) const {
+    auto const sized = [&](std::string_view name, std::vector<T> const& times) -> check_result {
+      if (times.size() == std::size_t(stages)) return {};
+      return parameter_violation{name, times.size(), "must be", stages, "one time per stage"};
+    };
+    return first_violation({sized("forward (size)", forward), sized("backward_input (size)", backward_input),
+                            sized("backward_weight (size)", backward_weight),
+                            overlapped.empty() ? check_result{} : sized("overlapped (size)", overlapped)});
+  }
+
+  /// Precondition: `check` passed for the schedule's stages.
+  [[nodiscard]] constexpr T operator()(op o, int /*rank*/) const noexcept {
+    auto const s = std::size_t(o.stage());
+    switch (o.kind()) {
+      case op_kind::forward: return forward[s];
+      case op_kind::backward: return backward_input[s] + backward_weight[s];
+      case op_kind::backward_input: return backward_input[s];
+      case op_kind::backward_weight: return backward_weight[s];
+      default: return 0;
+    }
+  }
+  [[nodiscard]] constexpr T pair_time(op f, op b, int rank) const noexcept {
+    return overlapped.empty() ? (*this)(f, rank) + (*this)(b, rank) : overlapped[std::size_t(f.stage())];
+  }
+  [[nodiscard]] constexpr T transfer_time(int, int) const noexcept { return latency; }
+};
+
+}  // namespace v0
+}  // namespace pipesched
