@@ -124,6 +124,10 @@ class op {
     return result;
   }
 
+  /// The same as `*this = from_packed(bits)`, but visibly the store of an integer: clang assumes that the copy of a
+  /// class may alias anything, and would reload the writer's state after each op.
+  constexpr void assign_packed(std::uint64_t bits) noexcept { bits_ = bits; }
+
   friend constexpr bool operator==(op, op) noexcept = default;
 
  private:

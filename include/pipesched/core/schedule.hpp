@@ -149,7 +149,7 @@ namespace detail {
 /// Stores ops one after another in memory that is large enough.
 struct store_sink {
   op* next;
-  constexpr void operator()(op o) noexcept { *next++ = o; }
+  constexpr void operator()(op o) noexcept { next++->assign_packed(o.packed()); }
 };
 
 template <schedule_generator G>

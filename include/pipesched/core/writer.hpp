@@ -12,10 +12,10 @@
 namespace pipesched {
 inline namespace v0 {
 
-/// Runs `body` `times` times; not at all where `times` is negative.
-template <class Body>
-constexpr void repeat(std::int64_t times, Body&& body) {
-  for (std::int64_t i = 0; i < times; ++i) body();
+/// Runs the bodies, one after another, `times` times; not at all where `times` is negative.
+template <class... Bodies>
+constexpr void repeat(std::int64_t times, Bodies&&... bodies) {
+  for (std::int64_t i = 0; i < times; ++i) (bodies(), ...);
 }
 
 /// Writes the ops of one copy of a stage: the n-th forward is that of the n-th microbatch, and so for each kind.
@@ -31,20 +31,18 @@ class stage_writer {
         weight_(forward_.as(op_kind::backward_weight)) {}
 
   constexpr stage_writer& forward() { return write(forward_); }
-  constexpr stage_writer& backward() { return write(gradient_); }
+  /// A full backward takes the weights along: its microbatch has no W of its own, and the next W is of a later one.
+  /// Precondition: the W of every earlier I is written.
+  constexpr stage_writer& backward() {
+    weight_ = weight_.next_microbatch();
+    return write(gradient_);
+  }
   constexpr stage_writer& backward_input() {
     (*out_)(gradient_.as(op_kind::backward_input));
     gradient_ = gradient_.next_microbatch();
     return *this;
   }
   constexpr stage_writer& backward_weight() { return write(weight_); }
-
-  /// Microbatches, counted from the first, whose full backward is written and which therefore have no W of their own:
-  /// the next W is that of the first microbatch whose backward was split after them.
-  constexpr stage_writer& skip_weights(std::int64_t count) {
-    weight_ = op::from_packed(weight_.packed() + std::uint64_t(count));
-    return *this;
-  }
 
   [[nodiscard]] constexpr op next_forward() const noexcept { return forward_; }
   [[nodiscard]] constexpr op next_backward() const noexcept { return gradient_; }
