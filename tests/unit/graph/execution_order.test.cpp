@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: MIT
+#include "support/catch.hpp"
+
+#include <random>
+#include <string>
+#include <vector>
+
+#include <pipesched/graph/build_graph.hpp>
+#include <pipesched/graph/execution_order.hpp>
+#include <pipesched/schedules/one_f_one_b.hpp>
+
+#include "support/random_schedules.hpp"
+
+using namespace pipesched;
+
+namespace {
+
+op F(int s, int b) { return forward(stage_id{s}, microbatch_id{b}); }
+op B(int s, int b) { return backward(stage_id{s}, microbatch_id{b}); }
+
+constexpr bool one_f_one_b_runs() {
+  auto const graph = build_graph(one_f_one_b{4, 8});
+  return execution_order(graph).complete();
+}
+static_assert(one_f_one_b_runs());
+
+}  // namespace
+
+TEST_CASE("Every edge of a valid schedule points forward in the order", "[graph]") {
+  std::mt19937 random(11);
+  for (auto const& where : {placement::linear(1), placement::linear(4), placement::loop(3, 2), placement::v(3),
+                            placement::bidirectional(4), placement::custom(2, 3, 1, {1, 0, 1})})
+    for (int m : {1, 2, 6}) {
+      auto const graph = build_graph(test_support::random_schedule(where, m, random));
+      execution_order const order(graph);
+      REQUIRE(order.complete());
+      REQUIRE(order.cycle(graph).empty());
+      std::vector<std::size_t> position(graph.size());
+      for (std::size_t i = 0; i < order.nodes().size(); ++i) {
+        position[order.nodes()[i]] = i;
+        REQUIRE(int(order.lanes()[i]) == graph.lane_of(node_id{order.nodes()[i]}));
+      }
+      for (std::uint32_t n = 0; n < graph.size(); ++n) {
+        for (auto e : graph.producers(node_id{n}))
+          if (e.kind != edge_kind::pair) REQUIRE(position[e.from.value] < position[n]);
+        if (auto mate = graph.partner(node_id{n}))
+          REQUIRE(position[std::max(mate->value, n)] == position[std::min(mate->value, n)] + 1);
+      }
+    }
+}
+
+TEST_CASE("A deadlock is named as the cycle of ops that wait for each other", "[graph]") {
+  schedule const s(placement::linear(2), 2,
+                   {{F(0, 0), B(0, 0), F(0, 1), B(0, 1)}, {F(1, 1), B(1, 1), F(1, 0), B(1, 0)}});
+  auto const graph = build_graph(s);
+  execution_order const order(graph);
+  REQUIRE_FALSE(order.complete());
+  auto const cycle = order.cycle(graph);
+  REQUIRE(cycle.size() == 2);
+  CHECK(graph.node(cycle[0].node) == B(0, 0));
+  CHECK(graph.node(cycle[0].awaited) == B(1, 0));
+  CHECK(cycle[0].kind == edge_kind::gradient);
+  CHECK(graph.node(cycle[1].node) == F(1, 1));
+  CHECK(graph.node(cycle[1].awaited) == F(0, 1));
+  CHECK(order.blocked().size() == 2);
+}
+
+TEST_CASE("Each step of a cycle waits for the next step's op or one behind it", "[graph]") {
+  std::mt19937 random(3);
+  int deadlocks = 0;
+  for (int round = 0; round < 300; ++round) {
+    auto const valid = test_support::random_schedule(placement::loop(3, 2), 3, random);
+    std::vector<std::vector<op>> programs;
+    for (int rank = 0; rank < 3; ++rank) {
+      auto& program = programs.emplace_back();
+      for (op o : valid.program(rank)) program.push_back(o.alone());
+      std::swap(program[random() % program.size()], program[random() % program.size()]);
+    }
+    schedule const broken(valid.where(), valid.microbatches(), programs);
+    auto const graph = build_graph(broken);
+    execution_order const order(graph);
+    if (order.complete()) continue;
+    ++deadlocks;
+    auto const cycle = order.cycle(graph);
+    REQUIRE_FALSE(cycle.empty());
+    for (std::size_t i = 0; i < cycle.size(); ++i) {
+      auto const& next = cycle[(i + 1) % cycle.size()];
+      REQUIRE(graph.lane_of(cycle[i].awaited) == next.lane);
+      REQUIRE(cycle[i].awaited.value >= next.node.value);
+    }
+  }
+  CHECK(deadlocks > 50);
+}
+
+TEST_CASE("An op behind its own need on one rank is a cycle of one", "[graph]") {
+  auto const graph = build_graph(schedule(placement::linear(1), 1, {{B(0, 0), F(0, 0)}}));
+  execution_order const order(graph);
+  auto const cycle = order.cycle(graph);
+  REQUIRE(cycle.size() == 1);
+  CHECK(graph.node(cycle[0].awaited) == F(0, 0));
+}
+
+TEST_CASE("A pair whose members need each other cannot run", "[graph]") {
+  auto const graph = build_graph(schedule(placement::linear(1), 1, {{F(0, 0).overlapping_next(), B(0, 0)}}));
+  execution_order const order(graph);
+  REQUIRE_FALSE(order.complete());
+  CHECK(order.cycle(graph).size() == 1);
+}

@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: MIT
+#include "support/catch.hpp"
+
+#include <algorithm>
+#include <random>
+#include <string>
+#include <vector>
+
+#include <pipesched/graph/build_graph.hpp>
+#include <pipesched/graph/graph_builder.hpp>
+#include <pipesched/schedules/gpipe.hpp>
+#include <pipesched/schedules/one_f_one_b.hpp>
+
+#include "support/random_schedules.hpp"
+
+using namespace pipesched;
+
+namespace {
+
+op F(int s, int b) { return forward(stage_id{s}, microbatch_id{b}); }
+op B(int s, int b) { return backward(stage_id{s}, microbatch_id{b}); }
+op I(int s, int b) { return backward_input(stage_id{s}, microbatch_id{b}); }
+op W(int s, int b) { return backward_weight(stage_id{s}, microbatch_id{b}); }
+
+/// "0F0 activation" for each edge that ends, or begins, at the op.
+std::vector<std::string> producers(op_graph const& graph, op o) {
+  std::vector<std::string> texts;
+  for (auto e : graph.producers(*graph.find(o)))
+    texts.push_back(to_string(graph.node(e.from)).append(" ").append(name_of(e.kind)));
+  std::sort(texts.begin(), texts.end());
+  return texts;
+}
+std::vector<std::string> consumers(op_graph const& graph, op o) {
+  std::vector<std::string> texts;
+  for (auto e : graph.consumers(*graph.find(o)))
+    texts.push_back(to_string(graph.node(e.to)).append(" ").append(name_of(e.kind)));
+  std::sort(texts.begin(), texts.end());
+  return texts;
+}
+
+using texts = std::vector<std::string>;
+
+}  // namespace
+
+TEST_CASE("Each op has the typed edges of a pipeline", "[graph]") {
+  schedule const s(placement::linear(2), 2,
+                   {{F(0, 0), F(0, 1), I(0, 0), W(0, 0), B(0, 1)}, {F(1, 0), B(1, 0), F(1, 1), B(1, 1)}});
+  auto const graph = build_graph(s);
+  CHECK(graph.missing().empty());
+  CHECK(producers(graph, F(0, 0)) == texts{});
+  CHECK(producers(graph, F(1, 1)) == texts{"0F1 activation", "1B0 program"});
+  CHECK(producers(graph, I(0, 0)) == texts{"0F0 stash", "0F1 program", "1B0 gradient"});
+  CHECK(producers(graph, W(0, 0)) == texts{"0I0 program", "0I0 weight"});
+  CHECK(producers(graph, B(1, 1)) == texts{"1F1 program", "1F1 stash"});
+  CHECK(consumers(graph, F(0, 0)) == texts{"0F1 program", "0I0 stash", "1F0 activation"});
+  CHECK(consumers(graph, B(1, 0)) == texts{"0I0 gradient", "1F1 program"});
+  CHECK(consumers(graph, I(0, 0)) == texts{"0W0 program", "0W0 weight"});
+  CHECK(consumers(graph, B(0, 1)) == texts{});
+  CHECK_FALSE(graph.find(F(0, 7)));
+}
+
+TEST_CASE("The members of a pair are joined, and both follow what stood before", "[graph]") {
+  schedule const s(placement::linear(1), 2, {{F(0, 0), F(0, 1).overlapping_next(), B(0, 0), B(0, 1)}});
+  auto const graph = build_graph(s);
+  CHECK(producers(graph, F(0, 1)) == texts{"0B0 pair", "0F0 program"});
+  CHECK(producers(graph, B(0, 0)) == texts{"0F0 program", "0F0 stash", "0F1 pair"});
+  CHECK(producers(graph, B(0, 1)) == texts{"0B0 program", "0F1 program", "0F1 stash"});
+  CHECK(consumers(graph, F(0, 0)) == texts{"0B0 program", "0B0 stash", "0F1 program"});
+}
+
+TEST_CASE("Consumers are the mirror image of producers", "[graph]") {
+  std::mt19937 random(7);
+  for (auto const& where :
+       {placement::linear(3), placement::loop(2, 2), placement::v(2), placement::bidirectional(4)}) {
+    auto const graph = build_graph(test_support::random_schedule(where, 5, random),
+                                   {.skip_connections = {{0, 2}, {1, 3 % where.stages()}}});
+    std::vector<edge> in;
+    std::vector<edge> out;
+    for (std::uint32_t n = 0; n < graph.size(); ++n) {
+      for (auto e : graph.producers(node_id{n})) in.push_back(e);
+      for (auto e : graph.consumers(node_id{n})) out.push_back(e);
+    }
+    auto const by_ends = [](edge const& a, edge const& b) {
+      return std::tuple(a.from, a.to, a.kind) < std::tuple(b.from, b.to, b.kind);
+    };
+    // A pair edge has no direction: it is seen from both members either way.
+    std::sort(in.begin(), in.end(), by_ends);
+    std::sort(out.begin(), out.end(), by_ends);
+    REQUIRE(in == out);
+  }
+}
+
+TEST_CASE("Skip connections carry activations forward and gradients back", "[graph]") {
+  auto const graph = build_graph(gpipe{3, 1}, {.skip_connections = {{0, 2}}});
+  CHECK(producers(graph, F(2, 0)) == texts{"0F0 activation", "1F0 activation"});
+  CHECK(producers(graph, B(0, 0)) == texts{"0F0 program", "0F0 stash", "1B0 gradient", "2B0 gradient"});
+  auto const unchained = build_graph(gpipe{3, 1}, {.skip_connections = {{0, 2}}, .chain = false});
+  CHECK(producers(unchained, F(2, 0)) == texts{"0F0 activation"});
+  CHECK(producers(unchained, F(1, 0)) == texts{});
+  REQUIRE_THROWS_AS(build_graph(gpipe{3, 1}, {.skip_connections = {{0, 3}}}), parameter_error);
+}
+
+TEST_CASE("A user's edges join any two ops", "[graph]") {
+  auto const graph = build_graph(gpipe{2, 2}, {.edges = {{F(1, 0), F(0, 1)}, {B(0, 0), B(1, 1), edge_kind::custom_2}}});
+  CHECK(producers(graph, F(0, 1)) == texts{"0F0 program", "1F0 custom"});
+  CHECK(consumers(graph, B(0, 0)) == texts{"0B1 program", "1B1 custom_2"});
+  REQUIRE_THROWS_AS(build_graph(gpipe{2, 2}, {.edges = {{F(1, 0), F(0, 5)}}}), parameter_error);
+  REQUIRE_THROWS_AS(build_graph(gpipe{2, 2}, {.edges = {{F(1, 0), F(0, 1), edge_kind::pair}}}), parameter_error);
+}
+
+TEST_CASE("Ops that nobody produces are listed", "[graph]") {
+  auto const missing = [](schedule const& s) {
+    texts found;
+    auto const graph = build_graph(s);
+    for (auto m : graph.missing()) found.push_back(to_string(graph.node(m.node)) + " needs " + to_string(m.expected));
+    return found;
+  };
+  CHECK(missing(schedule(placement::linear(1), 1, {{B(0, 0)}})) == texts{"0B0 needs 0F0"});
+  CHECK(missing(schedule(placement::linear(2), 1, {{F(0, 0), I(0, 0), W(0, 0)}, {F(1, 0)}})) == texts{"0I0 needs 1I0"});
+  CHECK(missing(schedule(placement::linear(1), 1, {{F(0, 0), B(0, 0), W(0, 0)}})) == texts{"0W0 needs 0I0"});
+}
+
+TEST_CASE("Three ops with huge microbatch numbers need no huge table", "[graph]") {
+  schedule const s(placement::linear(2), 2'000'000'000, {{F(0, 1'999'999'999), F(0, 3)}, {F(1, 1'999'999'999)}});
+  auto const graph = build_graph(s);
+  CHECK(producers(graph, F(1, 1'999'999'999)) == texts{"0F1999999999 activation"});
+}
+
+TEST_CASE("A graph can be built node by node, with streams and layers", "[graph]") {
+  graph_builder builder(placement::linear(2), 1, "events", 3);
+  auto const attention = builder.add(op(op_kind::attention_forward, stage_id{1}, microbatch_id{0}), 1);
+  auto const dispatch =
+      builder.add(op(op_kind::dispatch_forward, stage_id{1}, microbatch_id{0}), 1, stream::all_to_all, 4);
+  auto const first = builder.add(op(op_kind::mlp_forward, stage_id{0}, microbatch_id{0}), 0);
+  builder.add_edge(first, attention, edge_kind::activation);
+  builder.add_edge(attention, dispatch, edge_kind::chunk);
+  auto const graph = builder.build();
+  REQUIRE(graph.size() == 3);
+  CHECK(graph.lanes() == 6);
+  CHECK(graph.program(1, stream::all_to_all).size() == 1);
+  node_id const d{2};
+  CHECK(graph.rank_of(d) == 1);
+  CHECK(graph.stream_of(d) == stream::all_to_all);
+  CHECK(graph.layer(d) == 4);
+  CHECK(graph.producers(d) == std::vector<edge>{{node_id{1}, d, edge_kind::chunk}});
+  CHECK(graph.links_in(node_id{1})[0].remote());
+  CHECK_FALSE(graph.links_in(d)[0].remote());
+  REQUIRE_THROWS_AS(builder.add(F(0, 0), 2), parameter_error);
+  REQUIRE_THROWS_AS(graph_builder(placement::linear(2), 1).add(F(0, 0), 0, stream::p2p), parameter_error);
+}
