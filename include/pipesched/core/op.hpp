@@ -36,12 +36,26 @@ enum class op_kind : std::uint8_t {
   recv_forward = 33,
   send_backward = 34,
   recv_backward = 35,
+  wait_send_forward = 36,
+  wait_send_backward = 37,
+
+  unshard = 40,      ///< gathers a stage's sharded parameters
+  reshard = 41,      ///< lets go of what `unshard` gathered
+  reduce_grad = 42,  ///< sums a stage's gradients over its data-parallel copies
 };
 
 /// F, I and W: the direction of the pass that an op belongs to. A full backward counts as `input`.
 enum class pass : std::uint8_t { forward, backward_input, backward_weight };
 
 [[nodiscard]] constexpr bool is_chunk_op(op_kind kind) noexcept { return kind <= op_kind::backward_weight; }
+
+/// Whether `kind` is a send, a receive, or the wait for a send.
+[[nodiscard]] constexpr bool is_communication(op_kind kind) noexcept {
+  return kind >= op_kind::send_forward && kind <= op_kind::wait_send_backward;
+}
+
+/// Whether an op of this kind belongs to one microbatch; the others are of the stage as a whole.
+[[nodiscard]] constexpr bool has_microbatch(op_kind kind) noexcept { return kind < op_kind::unshard; }
 
 /// Whether `kind` is a backward that a gradient flows through: B or I.
 [[nodiscard]] constexpr bool carries_gradient(op_kind kind) noexcept {
@@ -56,7 +70,8 @@ enum class pass : std::uint8_t { forward, backward_input, backward_weight };
     case op_kind::dispatch_forward:
     case op_kind::combine_forward:
     case op_kind::send_forward:
-    case op_kind::recv_forward: return pass::forward;
+    case op_kind::recv_forward:
+    case op_kind::wait_send_forward: return pass::forward;
     case op_kind::backward_weight:
     case op_kind::attention_backward_weight:
     case op_kind::mlp_backward_weight: return pass::backward_weight;
@@ -85,6 +100,11 @@ enum class pass : std::uint8_t { forward, backward_input, backward_weight };
     case op_kind::recv_forward: return "RECV_F";
     case op_kind::send_backward: return "SEND_B";
     case op_kind::recv_backward: return "RECV_B";
+    case op_kind::wait_send_forward: return "WAIT_SEND_F";
+    case op_kind::wait_send_backward: return "WAIT_SEND_B";
+    case op_kind::unshard: return "UNSHARD";
+    case op_kind::reshard: return "RESHARD";
+    case op_kind::reduce_grad: return "REDUCE_GRAD";
   }
   return "?";
 }
@@ -161,9 +181,11 @@ static_assert(sizeof(op) == 8);
 }
 /// \}
 
-/// "3F12": stage, kind, microbatch, as torch.distributed.pipelining writes it.
+/// "3F12": stage, kind, microbatch, as torch.distributed.pipelining writes it; "3UNSHARD" where there is none.
 [[nodiscard]] inline std::string to_string(op o) {
-  return std::to_string(o.stage()).append(name_of(o.kind())).append(std::to_string(o.microbatch()));
+  auto text = std::to_string(o.stage()).append(name_of(o.kind()));
+  if (has_microbatch(o.kind())) text.append(std::to_string(o.microbatch()));
+  return text;
 }
 
 }  // namespace v0
