@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+/// \file
+/// The whole library, but for what brings a dependency of its own: the matchers for Catch2 (`testing/`), the MPI
+/// adapter (`runtime/mpi.hpp`) and the JSON reader (`io/json_reader.hpp`).
+
+#include <pipesched/core/buffer.hpp>
+#include <pipesched/core/concepts.hpp>
+#include <pipesched/core/digest.hpp>
+#include <pipesched/core/error.hpp>
+#include <pipesched/core/forward_only.hpp>
+#include <pipesched/core/ids.hpp>
+#include <pipesched/core/op.hpp>
+#include <pipesched/core/placement.hpp>
+#include <pipesched/core/schedule.hpp>
+#include <pipesched/core/schedule_builder.hpp>
+#include <pipesched/core/writer.hpp>
+
+#include <pipesched/schedules/dual_pipe.hpp>
+#include <pipesched/schedules/dual_pipe_v.hpp>
+#include <pipesched/schedules/gpipe.hpp>
+#include <pipesched/schedules/one_f_one_b.hpp>
+
+#include <pipesched/graph/build_graph.hpp>
+#include <pipesched/graph/edge.hpp>
+#include <pipesched/graph/execution_order.hpp>
+#include <pipesched/graph/graph_builder.hpp>
+#include <pipesched/graph/op_graph.hpp>
+#include <pipesched/graph/op_index.hpp>
+
+#include <pipesched/analysis/cost.hpp>
+#include <pipesched/analysis/critical_path.hpp>
+#include <pipesched/analysis/idle.hpp>
+#include <pipesched/analysis/memory.hpp>
+#include <pipesched/analysis/report.hpp>
+#include <pipesched/analysis/timeline.hpp>
+
+#include <pipesched/version.hpp>
