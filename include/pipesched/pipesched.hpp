@@ -19,8 +19,17 @@
 
 #include <pipesched/schedules/dual_pipe.hpp>
 #include <pipesched/schedules/dual_pipe_v.hpp>
+#include <pipesched/schedules/eager_one_f_one_b.hpp>
 #include <pipesched/schedules/gpipe.hpp>
+#include <pipesched/schedules/interleaved.hpp>
+#include <pipesched/schedules/interleaved_overlap.hpp>
+#include <pipesched/schedules/interleaved_zb.hpp>
+#include <pipesched/schedules/looped.hpp>
+#include <pipesched/schedules/looped_bfs.hpp>
 #include <pipesched/schedules/one_f_one_b.hpp>
+#include <pipesched/schedules/one_f_one_b_overlap.hpp>
+#include <pipesched/schedules/zb_h1.hpp>
+#include <pipesched/schedules/zb_h2.hpp>
 
 #include <pipesched/graph/build_graph.hpp>
 #include <pipesched/graph/edge.hpp>
