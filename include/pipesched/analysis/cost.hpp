@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <limits>
 #include <optional>
+#include <string_view>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -41,7 +42,7 @@ template <cost_model C>
 using time_of = std::conditional_t<std::integral<std::invoke_result_t<C const&, op, int>>, std::int64_t,
                                    std::invoke_result_t<C const&, op, int>>;
 
-/// The time of one op, pair or transfer under any model. They do not check it: see `checked_duration`.
+/// The time of one op, pair or transfer under any model. They do not check it: see `duration_limit`.
 /// \{
 template <cost_model C>
 [[nodiscard]] constexpr time_of<C> op_time(C const& cost, op o, int rank) {
@@ -63,19 +64,27 @@ template <cost_model C>
 }
 /// \}
 
-/// `duration`, or `parameter_error` where it is negative, not a number, or so long that `steps` of them overflow.
+/// Refuses durations that are negative, not a number, or so long that a sum of `steps` of them may overflow.
 template <time_value T>
-[[nodiscard]] constexpr T checked_duration(std::string_view parameter, T duration, std::size_t steps = 1) {
-  if constexpr (std::integral<T>) {
-    auto const longest = std::numeric_limits<T>::max() / static_cast<T>(steps + 1);
-    require(at_least(parameter, duration, 0));
-    require(at_most(parameter, duration, longest, "the sum over all ops must fit 64 bits"));
-  } else {
-    require(at_least(parameter, duration, 0.0));
-    require(at_most(parameter, duration, static_cast<double>(std::numeric_limits<T>::max()) / double(steps + 1)));
+class duration_limit {
+ public:
+  constexpr explicit duration_limit(std::size_t steps)
+      : longest_(std::numeric_limits<T>::max() / static_cast<T>(steps + 1)) {}
+
+  /// Throws `parameter_error` that names `parameter`.
+  constexpr void check(std::string_view parameter, T duration) const {
+    if (!(duration >= T{0} && duration <= longest_)) refuse(parameter, duration);
   }
-  return duration;
-}
+
+ private:
+  /// Apart, so that the check itself is two comparisons within the caller's loop.
+  constexpr void refuse(std::string_view parameter, T duration) const {
+    require(first_violation({at_least(parameter, duration, T{0}),
+                             at_most(parameter, duration, longest_, "a sum over all ops must be a number")}));
+  }
+
+  T longest_;
+};
 
 /// The same times for every stage and rank. A full backward takes `backward_input + backward_weight`.
 template <time_value T = std::int64_t>

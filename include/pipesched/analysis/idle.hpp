@@ -11,22 +11,15 @@
 #include <optional>
 
 #include <pipesched/analysis/cost.hpp>
-#include <pipesched/analysis/timeline.hpp>
-#include <pipesched/graph/op_graph.hpp>
+#include <pipesched/graph/edge.hpp>
 
 namespace pipesched {
 inline namespace v0 {
 
-/// A rank's steady phase: from the start of its first backward to the end of its last forward.
-template <time_value T>
-struct phase_bounds {
-  T steady_begin;
-  T steady_end;
-};
-
-/// Idle time of one rank by the phase it falls in: before, within and after the steady phase. Where there is none (no
-/// forward ends after the first backward starts), the first backward's start divides warm-up from cool-down; without
-/// backwards the last forward's end does.
+/// Idle time of one rank by the phase it falls in. The steady phase runs from the start of the first backward to the
+/// end of the last forward; warm-up is before it and cool-down after. Where there is none (no forward ends after the
+/// first backward starts), the start of the first backward divides the two; without backwards, the end of the last
+/// forward.
 template <time_value T>
 struct idle_by_phase {
   T warmup = 0;
@@ -46,57 +39,41 @@ struct idle_by_cause {
 
 namespace detail {
 
-/// Calls `visit(first, after)` for each block of a lane, a lone node or a pair, in order.
-template <class Visit>
-constexpr void for_each_block(op_graph const& graph, int lane, Visit&& visit) {
-  auto const end = graph.lane_end(lane);
-  for (auto node = graph.lane_begin(lane); node < end;) {
-    auto const after = node + (graph.opens_pair(node, end) ? 2 : 1);
-    visit(node, after);
-    node = after;
+/// Follows one rank through its ops and attributes each gap to its phase. Where the steady phase ends is known only at
+/// the last forward: gaps since the one before are kept apart until then.
+template <time_value T>
+class phase_tracker {
+ public:
+  constexpr void gap(T length) noexcept { (first_backward_ ? since_forward_ : idle_.warmup) += length; }
+  constexpr void op(bool forward, bool backward, T start, T end) noexcept {
+    if (backward && !first_backward_) first_backward_ = start;
+    if (!forward) return;
+    last_forward_ = end;
+    if (first_backward_) idle_.steady += since_forward_;
+    since_forward_ = 0;
   }
-}
 
-/// The type of the edge that the block [first, after) waited for.
-template <time_value T, cost_model Cost>
-constexpr edge_kind awaited_kind(op_graph const& graph, timeline<T> const& times, Cost const& cost, int rank,
-                                 std::uint32_t first, std::uint32_t after) {
-  for (auto node = first; node < after; ++node)
-    for (link l : graph.links_in(node_id{node})) {
-      node_id const from{l.node()};
-      T const latency = l.remote() ? transfer_time(cost, graph.rank_of(from), rank) : T{0};
-      if (times.end(from) + latency == times.start(node_id{first})) return l.kind();
-    }
-  return edge_kind::program;
-}
+  /// The rank's idle time, the gap after its last op included.
+  [[nodiscard]] constexpr idle_by_phase<T> idle(T finished) const noexcept {
+    auto result = idle_;
+    result.cooldown += since_forward_ + finished;
+    return result;
+  }
+  /// The busy share of the steady phase, where there is one.
+  [[nodiscard]] constexpr std::optional<double> steady_utilization() const noexcept {
+    if (!first_backward_ || last_forward_ <= *first_backward_) return {};
+    T const length = last_forward_ - *first_backward_;
+    return static_cast<double>(length - idle_.steady) / static_cast<double>(length);
+  }
 
-[[nodiscard]] constexpr bool is_backward(op_kind kind) noexcept { return pass_of(kind) != pass::forward; }
+ private:
+  idle_by_phase<T> idle_;
+  T since_forward_ = 0;
+  T last_forward_ = 0;
+  std::optional<T> first_backward_;
+};
 
 }  // namespace detail
-
-/// The steady phase of a rank, or nothing where it has none.
-template <time_value T>
-[[nodiscard]] constexpr std::optional<phase_bounds<T>> steady_phase(op_graph const& graph, timeline<T> const& times,
-                                                                    int rank) {
-  std::optional<T> first_backward;
-  std::optional<T> last_forward;
-  auto const lane = graph.lane_of(rank, stream::compute);
-  for (auto n = graph.lane_begin(lane); n < graph.lane_end(lane); ++n) {
-    if (detail::is_backward(graph.node(node_id{n}).kind())) {
-      if (!first_backward) first_backward = times.start(node_id{n});
-    } else {
-      last_forward = times.end(node_id{n});
-    }
-  }
-  if (!first_backward || !last_forward || *last_forward <= *first_backward) return {};
-  return phase_bounds<T>{*first_backward, *last_forward};
-}
-
-/// How much of [from, to) lies within [begin, end).
-template <time_value T>
-[[nodiscard]] constexpr T common_time(T from, T to, T begin, T end) noexcept {
-  return std::max(T{0}, std::min(to, end) - std::max(from, begin));
-}
 
 }  // namespace v0
 }  // namespace pipesched

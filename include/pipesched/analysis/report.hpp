@@ -27,11 +27,11 @@ inline namespace v0 {
 template <time_value T>
 struct rank_report {
   int rank;
-  std::vector<stage_copy> stages;
-  std::int64_t operations;
-  T busy;         ///< sum of the durations on the compute stream, a pair counted once
-  T idle;         ///< makespan - busy
-  T first_start;  ///< 0 for a rank without ops
+  std::vector<stage_copy> stages;  ///< by replica, then stage
+  std::int64_t operations;         ///< nodes of its compute stream
+  T busy;                          ///< sum of the durations on the compute stream, a pair counted once
+  T idle;                          ///< makespan - busy
+  T first_start;                   ///< 0 for a rank without ops
   T last_end;
   idle_by_phase<T> idle_phase;
   idle_by_cause<T> idle_cause;
@@ -79,85 +79,124 @@ constexpr double share(auto part, auto whole) noexcept {
   return whole > 0 ? static_cast<double>(part) / static_cast<double>(whole) : 0.0;
 }
 
-/// Forwards before the first backward that alternate with none; see `rank_report::warmup`.
-constexpr std::int64_t warmup_forwards(op_graph const& graph, int rank) {
-  auto const starts_forward = [&](node_id n) {
-    return graph.node(n).kind() == op_kind::forward ||
-           (graph.node(n).kind() == op_kind::attention_forward && graph.layer(n) == 0);
-  };
-  auto const lane = graph.lane_of(rank, stream::compute);
-  std::int64_t before = 0;
-  std::int64_t after = 0;
-  bool seen_backward = false;
-  bool in_pair = false;
-  for_each_block(graph, lane, [&](std::uint32_t first, std::uint32_t end) {
-    bool const has_backward = std::any_of(graph.nodes().begin() + first, graph.nodes().begin() + end,
-                                          [](op o) { return is_backward(o.kind()); });
-    if (has_backward && !seen_backward) {
-      seen_backward = true;
-      in_pair = end - first == 2;
+/// Counts the forwards of a rank before its first backward that alternate with none; see `rank_report::warmup`.
+class warmup_counter {
+ public:
+  constexpr void block(std::int64_t forwards, bool backward) noexcept {
+    if (backward && !seen_backward_) {
+      seen_backward_ = true;
+      first_is_pair_ = forwards > 0;
     }
-    for (auto n = first; n < end; ++n)
-      if (starts_forward(node_id{n})) ++(seen_backward ? after : before);
-  });
-  return seen_backward && after > 0 && !in_pair && before > 0 ? before - 1 : before;
+    (seen_backward_ ? after_ : before_) += forwards;
+  }
+  [[nodiscard]] constexpr std::int64_t count() const noexcept {
+    return seen_backward_ && after_ > 0 && !first_is_pair_ && before_ > 0 ? before_ - 1 : before_;
+  }
+
+ private:
+  std::int64_t before_ = 0;
+  std::int64_t after_ = 0;
+  bool seen_backward_ = false;
+  bool first_is_pair_ = false;
+};
+
+/// What is known of a rank while its ops go by in order of the timeline.
+template <time_value T>
+struct rank_progress {
+  T clock = 0;
+  std::int64_t held = 0;
+  phase_tracker<T> phases;
+  warmup_counter warmup;
+};
+
+/// The type of the edge that a block, the step at `first` and those up to `after`, waited for.
+template <time_value T, cost_model Cost>
+constexpr edge_kind awaited_kind(op_graph const& graph, timeline<T> const& times, Cost const& cost, std::size_t first,
+                                 std::size_t after) {
+  auto const steps = times.order().steps();
+  for (auto at = first; at < after; ++at)
+    for (link l : graph.links_in(node_id{steps[at].node})) {
+      node_id const from{l.node()};
+      int const rank = graph.rank_of_lane(steps[at].lane);
+      T const latency = l.remote() ? transfer_time(cost, graph.rank_of(from), rank) : T{0};
+      if (times.end(from) + latency == times.starts()[first]) return l.kind();
+    }
+  return edge_kind::program;
 }
 
+/// Fills in what follows from the ops' times; one pass over the steps, in the order of the timeline.
 template <time_value T, cost_model Cost>
-constexpr rank_report<T> report_rank(op_graph const& graph, timeline<T> const& times, Cost const& cost,
-                                     memory_model const& memory, int rank) {
-  rank_report<T> r{};
-  r.rank = rank;
-  auto const lane = graph.lane_of(rank, stream::compute);
-  r.operations = graph.lane_end(lane) - graph.lane_begin(lane);
-  r.first_start = r.operations > 0 ? times.start(node_id{graph.lane_begin(lane)}) : T{0};
+constexpr void report_ranks(op_graph const& graph, timeline<T> const& times, Cost const& cost,
+                            memory_model const& memory, std::vector<rank_report<T>>& ranks) {
+  auto const& order = times.order();
+  auto const steps = order.steps();
+  std::vector<rank_progress<T>> progress(ranks.size(), rank_progress<T>{});
+  for (std::size_t at = 0; at < steps.size();) {
+    auto const after = at + (order.opens_pair(at) ? 2 : 1);
+    auto const r = std::size_t(graph.rank_of_lane(steps[at].lane));
+    if (int(steps[at].lane) != graph.lane_of(int(r), stream::compute)) {
+      at = after;
+      continue;
+    }
+    auto& rank = ranks[r];
+    auto& now = progress[r];
+    T const start = times.starts()[at];
+    T const end = times.ends()[at];
+    if (rank.operations == 0) rank.first_start = start;
+    if (start > now.clock) {
+      now.phases.gap(start - now.clock);
+      rank.idle_cause.waiting[std::size_t(awaited_kind(graph, times, cost, at, after))] += start - now.clock;
+    }
+    rank.busy += end - start;
+    rank.last_end = now.clock = end;
 
-  auto const steady = steady_phase(graph, times, rank);
-  phase_bounds<T> bounds{times.makespan(), times.makespan()};
-  if (steady) {
-    bounds = *steady;
-  } else {
-    T last_forward = 0;
-    for (auto n = graph.lane_begin(lane); n < graph.lane_end(lane); ++n) {
-      if (is_backward(graph.node(node_id{n}).kind())) {
-        last_forward = times.start(node_id{n});
-        break;
+    bool forward = false;
+    bool backward = false;
+    std::int64_t chunk_forwards = 0;
+    for (auto member = at; member < after; ++member) {
+      op const o = steps[member].what;
+      int const layer = graph.layer(node_id{steps[member].node});
+      bool const is_forward = pass_of(o.kind()) == pass::forward;
+      (is_forward ? forward : backward) = true;
+      if (o.kind() == op_kind::forward || (o.kind() == op_kind::attention_forward && layer == 0)) ++chunk_forwards;
+      now.held += memory.taken(o, layer);
+      if (now.held > rank.peak_activations) {
+        rank.peak_activations = now.held;
+        rank.peak_node = node_id{steps[member].node};
+        rank.peak_time = start;
       }
-      last_forward = times.end(node_id{n});
+      ++rank.operations;
     }
-    bounds = {last_forward, last_forward};
+    for (auto member = at; member < after; ++member)
+      now.held -= memory.freed(steps[member].what, graph.layer(node_id{steps[member].node}));
+    now.phases.op(forward, backward, start, end);
+    now.warmup.block(chunk_forwards, backward);
+    at = after;
   }
-  auto const add_gap = [&](T from, T to) {
-    r.idle_phase.warmup += common_time(from, to, T{0}, bounds.steady_begin);
-    r.idle_phase.steady += common_time(from, to, bounds.steady_begin, bounds.steady_end);
-    r.idle_phase.cooldown += common_time(from, to, bounds.steady_end, times.makespan());
-  };
+  for (std::size_t r = 0; r < ranks.size(); ++r) {
+    auto& rank = ranks[r];
+    rank.idle = times.makespan() - rank.busy;
+    rank.idle_cause.finished = times.makespan() - rank.last_end;
+    rank.idle_phase = progress[r].phases.idle(rank.idle_cause.finished);
+    rank.steady_utilization = progress[r].phases.steady_utilization();
+    rank.warmup = progress[r].warmup.count();
+  }
+}
 
-  T clock = 0;
-  T steady_busy = 0;
-  for_each_block(graph, lane, [&](std::uint32_t first, std::uint32_t after) {
-    T const start = times.start(node_id{first});
-    T const end = times.end(node_id{first});
-    if (start > clock) {
-      add_gap(clock, start);
-      r.idle_cause.waiting[std::size_t(awaited_kind(graph, times, cost, rank, first, after))] += start - clock;
+/// Fills in what follows from the placement. Returns the most stages of one replica on any rank.
+template <time_value T>
+constexpr int report_placement(placement const& where, std::vector<rank_report<T>>& ranks) {
+  int chunks = 0;
+  for (int replica = 0; replica < where.replicas(); ++replica) {
+    std::vector<int> held(ranks.size(), 0);
+    for (int stage = 0; stage < where.stages(); ++stage) {
+      auto const r = std::size_t(where.rank_of(stage, replica));
+      ranks[r].stages.push_back(stage_copy{stage, replica});
+      if (held[r]++ == 0) ++ranks[r].parameter_copies;
+      chunks = std::max(chunks, held[r]);
     }
-    r.busy += end - start;
-    steady_busy += common_time(start, end, bounds.steady_begin, bounds.steady_end);
-    clock = end;
-  });
-  r.last_end = clock;
-  r.idle_cause.finished = times.makespan() - clock;
-  add_gap(clock, times.makespan());
-  r.idle = times.makespan() - r.busy;
-  if (steady) r.steady_utilization = share(steady_busy, bounds.steady_end - bounds.steady_begin);
-
-  r.warmup = warmup_forwards(graph, rank);
-  auto const peak = pipesched::peak_activations(graph, rank, memory);
-  r.peak_activations = peak.held;
-  r.peak_node = peak.node;
-  r.peak_time = peak.held > 0 ? times.start(peak.node) : T{0};
-  return r;
+  }
+  return chunks;
 }
 
 }  // namespace detail
@@ -173,43 +212,33 @@ template <time_value T, cost_model Cost>
   all.microbatches = graph.microbatches();
   all.operations = std::int64_t(graph.size());
   all.makespan = times.makespan();
-
-  std::vector<std::vector<stage_copy>> stages(std::size_t(graph.ranks()), std::vector<stage_copy>{});
-  for (int stage = 0; stage < graph.stages(); ++stage)
-    for (int replica = 0; replica < graph.where().replicas(); ++replica)
-      stages[std::size_t(graph.where().rank_of(stage, replica))].push_back(stage_copy{stage, replica});
+  for (int rank = 0; rank < graph.ranks(); ++rank) {
+    all.per_rank.push_back(rank_report<T>{});
+    all.per_rank.back().rank = rank;
+  }
+  detail::report_ranks(graph, times, cost, memory, all.per_rank);
+  all.chunks = detail::report_placement(graph.where(), all.per_rank);
 
   double steady_sum = 0;
-  std::int64_t steady_ranks = 0;
-  for (int rank = 0; rank < graph.ranks(); ++rank) {
-    auto r = detail::report_rank(graph, times, cost, memory, rank);
-    r.stages = std::move(stages[std::size_t(rank)]);
-    std::vector<char> replicas(std::size_t(graph.where().replicas()), 0);
-    int first_replica_stages = 0;
-    for (auto copy : r.stages) {
-      if (!replicas[std::size_t(copy.replica)]) ++r.parameter_copies;
-      replicas[std::size_t(copy.replica)] = 1;
-      first_replica_stages += copy.replica == r.stages.front().replica;
-    }
-    all.chunks = std::max(all.chunks, first_replica_stages);
-    all.busy_total += r.busy;
-    all.idle_total += r.idle;
-    all.bubble_time = std::max(all.bubble_time, r.idle);
-    all.span = std::max(all.span, r.last_end - r.first_start);
-    all.peak_activations = std::max(all.peak_activations, r.peak_activations);
-    all.parameter_copies = std::max(all.parameter_copies, r.parameter_copies);
-    if (r.steady_utilization) {
-      steady_sum += *r.steady_utilization;
+  int steady_ranks = 0;
+  for (auto const& rank : all.per_rank) {
+    all.busy_total += rank.busy;
+    all.idle_total += rank.idle;
+    all.bubble_time = std::max(all.bubble_time, rank.idle);
+    all.span = std::max(all.span, rank.last_end - rank.first_start);
+    all.peak_activations = std::max(all.peak_activations, rank.peak_activations);
+    all.parameter_copies = std::max(all.parameter_copies, rank.parameter_copies);
+    if (rank.steady_utilization) {
+      steady_sum += *rank.steady_utilization;
       ++steady_ranks;
     }
-    all.per_rank.push_back(std::move(r));
   }
   all.ideal = static_cast<double>(all.busy_total) / all.ranks;
   all.bubble_fraction = detail::share(all.idle_total, all.idle_total + all.busy_total);
   all.bubble_ratio = detail::share(all.idle_total, all.busy_total);
   all.utilization = 1.0 - all.bubble_fraction;
   all.span_bubble_rate = detail::share(static_cast<double>(all.span) - all.ideal, all.span);
-  if (steady_ranks > 0) all.steady_utilization = steady_sum / static_cast<double>(steady_ranks);
+  if (steady_ranks > 0) all.steady_utilization = steady_sum / steady_ranks;
   return all;
 }
 

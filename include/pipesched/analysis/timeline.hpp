@@ -7,8 +7,9 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
-#include <vector>
+#include <utility>
 
 #include <pipesched/analysis/cost.hpp>
 #include <pipesched/core/buffer.hpp>
@@ -47,79 +48,112 @@ constexpr void require_runnable(op_graph const& graph, execution_order const& or
 /// Start and end of every node, from 0, in the cost model's unit.
 ///
 /// start(node) = max(end of the node before it on its stream, over incoming edges: end(from) + latency); an overlapped
-/// pair starts when both members can, and ends at once.
+/// pair starts when both members can, and ends at once. Two times a node.
 template <time_value T>
 class timeline {
  public:
+  /// A timeline that shares `order`, which must outlive it.
   /// Throws `schedule_error` where the graph cannot run (a deadlock, a missing producer) and `parameter_error` for a
   /// duration or latency that is negative, not a number, or so long that times overflow.
   template <cost_model Cost>
-  constexpr timeline(op_graph const& graph, execution_order const& order, Cost const& cost)
-      : start_(graph.size()), end_(graph.size()) {
-    detail::require_runnable(graph, order);
-    auto const nodes = order.nodes();
-    auto const lanes = order.lanes();
-    int const streams = graph.streams();
-    std::vector<T> clock(std::size_t(graph.lanes()), T{0});
+  constexpr timeline(op_graph const& graph, execution_order const& order, Cost const& cost) : shared_(&order) {
+    run(graph, cost);
+  }
+  /// A timeline that keeps its order.
+  template <cost_model Cost>
+  constexpr timeline(op_graph const& graph, execution_order&& order, Cost const& cost) : owned_(std::move(order)) {
+    run(graph, cost);
+  }
 
-    auto const ready = [&](std::uint32_t node, int rank, T time) {
-      for (link l : graph.links_in(node_id{node})) {
-        T arrival = end_[l.node()];
-        if (l.remote())
-          arrival += checked_duration("latency", transfer_time(cost, graph.rank_of(node_id{l.node()}), rank),
-                                      2 * graph.size());
-        time = std::max(time, arrival);
+  [[nodiscard]] constexpr T start(node_id n) const noexcept { return start_[order().position(n)]; }
+  [[nodiscard]] constexpr T end(node_id n) const noexcept { return end_[order().position(n)]; }
+  [[nodiscard]] constexpr T duration(node_id n) const noexcept { return end(n) - start(n); }
+  /// The last end.
+  [[nodiscard]] constexpr T makespan() const noexcept { return makespan_; }
+
+  /// The order of the steps, and the times in that order: the fast way through a large timeline.
+  [[nodiscard]] constexpr execution_order const& order() const noexcept { return shared_ ? *shared_ : owned_; }
+  [[nodiscard]] constexpr std::span<T const> starts() const noexcept { return start_.view(); }
+  [[nodiscard]] constexpr std::span<T const> ends() const noexcept { return end_.view(); }
+
+ private:
+  template <cost_model Cost>
+  constexpr void run(op_graph const& graph, Cost const& cost) {
+    auto const& order = this->order();
+    detail::require_runnable(graph, order);
+    auto const steps = order.steps();
+    start_ = detail::buffer<T>(steps.size());
+    end_ = detail::buffer<T>(steps.size());
+    duration_limit<T> const limit(2 * steps.size());
+    auto further = order.further_waits().begin();
+    auto const no_further = order.further_waits().end();
+
+    auto const arrival = [&](std::uint32_t awaited, int rank) {
+      auto const from = awaited & ~step::remote_bit;
+      T time = end_[from];
+      if (from != awaited) {
+        T const latency = transfer_time(cost, graph.rank_of_lane(steps[from].lane), rank);
+        limit.check("latency", latency);
+        time += latency;
       }
       return time;
     };
+    auto const ready = [&](std::size_t at, int rank) {
+      step const& s = steps[at];
+      T time = s.previous == execution_order::nothing ? T{0} : end_[s.previous];
+      if (s.awaited != execution_order::nothing) time = std::max(time, arrival(s.awaited, rank));
+      for (; further != no_further && further->position == at; ++further)
+        time = std::max(time, arrival(further->awaited, rank));
+      return time;
+    };
 
-    for (std::size_t at = 0; at < nodes.size(); ++at) {
-      auto const node = nodes[at];
-      auto const lane = lanes[at];
-      int const rank = int(lane) / streams;
-      op const o = graph.node(node_id{node});
-      bool const pair = graph.opens_pair(node, graph.lane_end(int(lane)));
-      T start = ready(node, rank, clock[lane]);
-      if (pair) start = ready(node + 1, rank, start);
-      T const duration =
-          pair ? pipesched::pair_time(cost, o, graph.node(node_id{node + 1}), rank) : op_time(cost, o, rank);
-      T const end = start + checked_duration("duration", duration, 2 * graph.size());
-      start_[node] = start;
-      end_[node] = end;
-      if (pair) {
-        start_[node + 1] = start;
-        end_[node + 1] = end;
+    T last = 0;
+    for (std::size_t at = 0; at < steps.size(); ++at) {
+      step const& s = steps[at];
+      int const rank = graph.rank_of_lane(s.lane);
+      T start = ready(at, rank);
+      if (order.opens_pair(at)) {
+        start = std::max(start, ready(at + 1, rank));
+        T const duration = pipesched::pair_time(cost, s.what, steps[at + 1].what, rank);
+        limit.check("duration", duration);
+        start_[at] = start_[at + 1] = start;
+        end_[at] = end_[at + 1] = start + duration;
         ++at;
+      } else {
+        T const duration = op_time(cost, s.what, rank);
+        limit.check("duration", duration);
+        start_[at] = start;
+        end_[at] = start + duration;
       }
-      clock[lane] = end;
-      makespan_ = std::max(makespan_, end);
+      last = std::max(last, end_[at]);
     }
+    makespan_ = last;
   }
 
-  [[nodiscard]] constexpr T start(node_id n) const noexcept { return start_[n.value]; }
-  [[nodiscard]] constexpr T end(node_id n) const noexcept { return end_[n.value]; }
-  [[nodiscard]] constexpr T duration(node_id n) const noexcept { return end_[n.value] - start_[n.value]; }
-  /// The last end.
-  [[nodiscard]] constexpr T makespan() const noexcept { return makespan_; }
-  [[nodiscard]] constexpr std::size_t size() const noexcept { return start_.size(); }
-
- private:
-  detail::buffer<T> start_;
+  execution_order const* shared_ = nullptr;
+  execution_order owned_;
+  detail::buffer<T> start_;  // by position in the order
   detail::buffer<T> end_;
   T makespan_ = 0;
 };
 
-/// The timeline of a graph whose order is at hand; another cost model costs no new search for it.
+/// The timeline of a graph whose order is at hand and outlives it; another cost model costs no new search.
 template <cost_model Cost>
 [[nodiscard]] constexpr timeline<time_of<Cost>> make_timeline(op_graph const& graph, execution_order const& order,
                                                               Cost const& cost) {
   return timeline<time_of<Cost>>(graph, order, cost);
 }
 
+template <cost_model Cost>
+[[nodiscard]] constexpr timeline<time_of<Cost>> make_timeline(op_graph const& graph, execution_order&& order,
+                                                              Cost const& cost) {
+  return timeline<time_of<Cost>>(graph, std::move(order), cost);
+}
+
 /// The timeline of a graph.
 template <cost_model Cost>
 [[nodiscard]] constexpr timeline<time_of<Cost>> make_timeline(op_graph const& graph, Cost const& cost) {
-  return make_timeline(graph, execution_order(graph), cost);
+  return timeline<time_of<Cost>>(graph, execution_order(graph), cost);
 }
 
 }  // namespace v0

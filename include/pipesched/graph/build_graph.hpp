@@ -46,41 +46,6 @@ struct graph_options {
 
 namespace detail {
 
-/// Calls `visit(role, stage, edge kind)` for each op that `o` needs.
-template <class Visit>
-constexpr void for_each_producer(op o, int stages, graph_options const& options, Visit&& visit) {
-  int const s = o.stage();
-  if (o.kind() == op_kind::forward) {
-    if (options.chain && s > 0) visit(op_role::forward, s - 1, edge_kind::activation);
-    for (auto skip : options.skip_connections)
-      if (skip.to == s) visit(op_role::forward, skip.from, edge_kind::activation);
-  } else if (carries_gradient(o.kind())) {
-    if (options.chain && s + 1 < stages) visit(op_role::gradient, s + 1, edge_kind::gradient);
-    for (auto skip : options.skip_connections)
-      if (skip.from == s) visit(op_role::gradient, skip.to, edge_kind::gradient);
-    visit(op_role::forward, s, edge_kind::stash);
-  } else if (o.kind() == op_kind::backward_weight) {
-    visit(op_role::gradient, s, edge_kind::weight);
-  }
-}
-
-/// Calls `visit(role, stage, edge kind)` for each op that needs `o`: the mirror image of `for_each_producer`.
-template <class Visit>
-constexpr void for_each_consumer(op o, int stages, graph_options const& options, Visit&& visit) {
-  int const s = o.stage();
-  if (o.kind() == op_kind::forward) {
-    if (options.chain && s + 1 < stages) visit(op_role::forward, s + 1, edge_kind::activation);
-    for (auto skip : options.skip_connections)
-      if (skip.from == s) visit(op_role::forward, skip.to, edge_kind::activation);
-    visit(op_role::gradient, s, edge_kind::stash);
-  } else if (carries_gradient(o.kind())) {
-    if (options.chain && s > 0) visit(op_role::gradient, s - 1, edge_kind::gradient);
-    for (auto skip : options.skip_connections)
-      if (skip.to == s) visit(op_role::gradient, skip.from, edge_kind::gradient);
-    if (o.kind() == op_kind::backward_input) visit(op_role::weight, s, edge_kind::weight);
-  }
-}
-
 /// A user's edge, its ops looked up.
 struct node_edge {
   std::uint32_t from;
@@ -113,6 +78,130 @@ constexpr void check_skips(graph_options const& options, int stages) {
                              at_most("skip_connections.to", skip.to, stages - 1, "stages - 1")}));
 }
 
+/// Fills a graph's edges node by node, so that every array is written once and in order.
+class edge_writer {
+ public:
+  constexpr edge_writer(op_graph::parts& graph, op_index const& index, graph_options const& options)
+      : graph_(graph),
+        index_(index),
+        options_(options),
+        stages_(graph.where.stages()),
+        by_consumer_(look_up(options.edges, index)),
+        by_producer_(by_consumer_) {
+    std::sort(by_consumer_.begin(), by_consumer_.end(), [](auto const& a, auto const& b) { return a.to < b.to; });
+    std::sort(by_producer_.begin(), by_producer_.end(), [](auto const& a, auto const& b) { return a.from < b.from; });
+    own_in_ = by_consumer_.begin();
+    own_out_ = by_producer_.begin();
+
+    // An op has two edges in and two out at most, but for skip connections and the user's own. A bound: what is not
+    // written is never touched.
+    auto const nodes = graph.nodes.size();
+    auto const ends = (2 + options.skip_connections.size()) * nodes + options.edges.size();
+    graph.in_begin = buffer<std::uint32_t>(nodes + 1);
+    graph.out_begin = buffer<std::uint32_t>(nodes + 1);
+    graph.in = buffer<link>(ends);
+    graph.out = buffer<link>(ends);
+  }
+
+  constexpr void write_rank(std::uint32_t first, std::uint32_t last) {
+    first_ = first;
+    last_ = last;
+    for (auto node = first; node < last; ++node) {
+      graph_.in_begin[node] = in_count_;
+      graph_.out_begin[node] = out_count_;
+      op const o = graph_.nodes[node];
+      int const s = o.stage();
+      auto const b = o.microbatch();
+      bool const counts = index_.find(o) == node;  // of duplicates the first
+      switch (o.kind()) {
+        case op_kind::forward:
+          if (options_.chain && s > 0) needs(node, op_role::forward, s - 1, b, edge_kind::activation);
+          if (!counts) break;
+          if (options_.chain) feeds(op_role::forward, s + 1, b, edge_kind::activation);
+          feeds(op_role::gradient, s, b, edge_kind::stash);
+          break;
+        case op_kind::backward:
+        case op_kind::backward_input:
+          if (options_.chain && s + 1 < stages_) needs(node, op_role::gradient, s + 1, b, edge_kind::gradient);
+          needs(node, op_role::forward, s, b, edge_kind::stash);
+          if (!counts) break;
+          if (options_.chain) feeds(op_role::gradient, s - 1, b, edge_kind::gradient);
+          if (o.kind() == op_kind::backward_input) feeds(op_role::weight, s, b, edge_kind::weight);
+          break;
+        case op_kind::backward_weight: needs(node, op_role::gradient, s, b, edge_kind::weight); break;
+        default: break;
+      }
+      if (!options_.skip_connections.empty()) write_skips(node, counts);
+      for (; own_in_ != by_consumer_.end() && own_in_->to == node; ++own_in_) add_in(own_in_->from, own_in_->kind);
+      for (; own_out_ != by_producer_.end() && own_out_->from == node; ++own_out_)
+        add_out(own_out_->to, own_out_->kind);
+    }
+  }
+
+  constexpr void finish() {
+    auto const nodes = graph_.nodes.size();
+    graph_.in_begin[nodes] = in_count_;
+    graph_.out_begin[nodes] = out_count_;
+    graph_.in.resize_uninitialised(in_count_);
+    graph_.out.resize_uninitialised(out_count_);
+  }
+
+ private:
+  constexpr void needs(std::uint32_t node, op_role role, int stage, std::int64_t microbatch, edge_kind kind) {
+    auto const from = index_.find(role, stage, microbatch);
+    // A full backward has done its weights already: no W may follow it.
+    bool const exists =
+        from != op_index::none && !(kind == edge_kind::weight && graph_.nodes[from].kind() == op_kind::backward);
+    if (exists)
+      add_in(from, kind);
+    else
+      miss(node, role, stage, kind);
+  }
+  constexpr void feeds(op_role role, int stage, std::int64_t microbatch, edge_kind kind) {
+    auto const to = index_.find(role, stage, microbatch);
+    if (to != op_index::none) add_out(to, kind);
+  }
+  constexpr void add_in(std::uint32_t from, edge_kind kind) { graph_.in[in_count_++] = link(from, kind, remote(from)); }
+  constexpr void add_out(std::uint32_t to, edge_kind kind) { graph_.out[out_count_++] = link(to, kind, remote(to)); }
+  [[nodiscard]] constexpr bool remote(std::uint32_t node) const noexcept { return node < first_ || node >= last_; }
+
+  constexpr void write_skips(std::uint32_t node, bool counts) {
+    op const o = graph_.nodes[node];
+    if (o.kind() == op_kind::backward_weight) return;
+    bool const forward = o.kind() == op_kind::forward;
+    auto const role = forward ? op_role::forward : op_role::gradient;
+    auto const kind = forward ? edge_kind::activation : edge_kind::gradient;
+    for (auto skip : options_.skip_connections) {
+      int const producer = forward ? skip.from : skip.to;
+      int const consumer = forward ? skip.to : skip.from;
+      if (o.stage() == consumer) needs(node, role, producer, o.microbatch(), kind);
+      if (o.stage() == producer && counts) feeds(role, consumer, o.microbatch(), kind);
+    }
+  }
+
+  constexpr void miss(std::uint32_t node, op_role role, int stage, edge_kind kind) {
+    op const o = graph_.nodes[node];
+    auto const expected = role == op_role::forward    ? op_kind::forward
+                          : kind == edge_kind::weight ? op_kind::backward_input
+                                                      : o.kind();
+    graph_.missing.push_back(missing_producer{
+        node_id{node}, op(expected, stage_id{stage}, microbatch_id{o.microbatch()}, replica_id{o.replica()})});
+  }
+
+  op_graph::parts& graph_;
+  op_index const& index_;
+  graph_options const& options_;
+  int stages_;
+  std::vector<node_edge> by_consumer_;
+  std::vector<node_edge> by_producer_;
+  std::vector<node_edge>::const_iterator own_in_;
+  std::vector<node_edge>::const_iterator own_out_;
+  std::uint32_t first_ = 0;
+  std::uint32_t last_ = 0;
+  std::uint32_t in_count_ = 0;
+  std::uint32_t out_count_ = 0;
+};
+
 }  // namespace detail
 
 /// The op graph of a schedule, right or wrong: an op that nobody produces is listed in `missing()`, and a cycle is
@@ -121,72 +210,16 @@ constexpr void check_skips(graph_options const& options, int stages) {
 /// Throws `parameter_error` for a skip connection or an edge whose end does not exist.
 [[nodiscard]] constexpr op_graph build_graph(schedule const& s, graph_options const& options = {}) {
   detail::check_skips(options, s.stages());
-  auto const ops = s.ops();
-  auto const n = ops.size();
-  detail::op_index const index(ops, s.stages(), s.microbatches());
-  auto by_consumer = detail::look_up(options.edges, index);
-  auto by_producer = by_consumer;
-  std::sort(by_consumer.begin(), by_consumer.end(), [](auto const& a, auto const& b) { return a.to < b.to; });
-  std::sort(by_producer.begin(), by_producer.end(), [](auto const& a, auto const& b) { return a.from < b.from; });
-
   op_graph::parts graph{s.where(), s.microbatches(), {s.name().begin(), s.name().end()}};
   for (auto offset : s.offsets()) graph.lane_begin.push_back(std::uint32_t(offset));
-  graph.nodes = detail::buffer<op>(n);
-  std::copy(ops.begin(), ops.end(), graph.nodes.begin());
+  graph.nodes = detail::buffer<op>(s.ops().size());
+  std::copy(s.ops().begin(), s.ops().end(), graph.nodes.begin());
 
-  // The ends of all edges, written once and in node order. Their number is a bound: missing ops have none.
-  auto ends = options.edges.size();
-  for (op o : ops) detail::for_each_producer(o, s.stages(), options, [&](auto...) { ++ends; });
-  graph.in_begin = detail::buffer<std::uint32_t>(n + 1);
-  graph.out_begin = detail::buffer<std::uint32_t>(n + 1);
-  graph.in = detail::buffer<link>(ends);
-  graph.out = detail::buffer<link>(ends);
-  std::uint32_t in_count = 0;
-  std::uint32_t out_count = 0;
-  auto own_in = by_consumer.begin();
-  auto own_out = by_producer.begin();
-
-  for (int rank = 0; rank < s.ranks(); ++rank) {
-    auto const first = graph.lane_begin[std::size_t(rank)];
-    auto const last = graph.lane_begin[std::size_t(rank) + 1];
-    auto const link_to = [&](std::uint32_t node, edge_kind kind) {
-      return link(node, kind, node < first || node >= last);
-    };
-    for (auto node = first; node < last; ++node) {
-      op const o = ops[node];
-      graph.in_begin[node] = in_count;
-      graph.out_begin[node] = out_count;
-      detail::for_each_producer(o, s.stages(), options, [&](detail::op_role role, int stage, edge_kind kind) {
-        auto const from = index.find(role, stage, o.microbatch());
-        // A full backward has done its weights already: no W may follow it.
-        bool const exists =
-            from != detail::op_index::none && !(kind == edge_kind::weight && ops[from].kind() == op_kind::backward);
-        if (exists) {
-          graph.in[in_count++] = link_to(from, kind);
-        } else {
-          auto const expected = role == detail::op_role::forward ? op_kind::forward
-                                : kind == edge_kind::weight      ? op_kind::backward_input
-                                                                 : o.kind();
-          graph.missing.push_back(missing_producer{
-              node_id{node}, op(expected, stage_id{stage}, microbatch_id{o.microbatch()}, replica_id{o.replica()})});
-        }
-      });
-      for (; own_in != by_consumer.end() && own_in->to == node; ++own_in)
-        graph.in[in_count++] = link_to(own_in->from, own_in->kind);
-
-      if (index.find(o) == node)
-        detail::for_each_consumer(o, s.stages(), options, [&](detail::op_role role, int stage, edge_kind kind) {
-          auto const to = index.find(role, stage, o.microbatch());
-          if (to != detail::op_index::none) graph.out[out_count++] = link_to(to, kind);
-        });
-      for (; own_out != by_producer.end() && own_out->from == node; ++own_out)
-        graph.out[out_count++] = link_to(own_out->to, own_out->kind);
-    }
-  }
-  graph.in_begin[n] = in_count;
-  graph.out_begin[n] = out_count;
-  graph.in.resize_uninitialised(in_count);
-  graph.out.resize_uninitialised(out_count);
+  detail::op_index const index(s.ops(), s.stages(), s.microbatches());
+  detail::edge_writer edges(graph, index, options);
+  for (std::size_t rank = 0; rank + 1 < graph.lane_begin.size(); ++rank)
+    edges.write_rank(graph.lane_begin[rank], graph.lane_begin[rank + 1]);
+  edges.finish();
   return op_graph(std::move(graph));
 }
 

@@ -24,25 +24,57 @@ struct blocked_lane {
   edge_kind kind;
 };
 
+/// One entry of an execution order: a node with what it waits for, as positions in the order. All that a timeline
+/// needs, in the order in which it needs it: it reads these records from the first to the last and nothing else.
+struct step {
+  op what;
+  std::uint32_t node;
+  std::uint32_t lane;
+  std::uint32_t previous;  ///< the step before it on its lane, or `execution_order::nothing`
+  std::uint32_t awaited;   ///< a further step that it waits for, or `nothing`; `remote_bit` set where on another rank
+
+  static constexpr std::uint32_t remote_bit = 0x80000000;
+  [[nodiscard]] constexpr std::uint32_t awaited_position() const noexcept { return awaited & ~remote_bit; }
+  [[nodiscard]] constexpr bool awaits_remote() const noexcept { return (awaited & remote_bit) != 0; }
+};
+
 /// A topological order of a graph, found once and used by every timeline of it.
 ///
 /// Found by running the lanes: each goes on until a node waits for one that has not run. Time linear in nodes and
 /// edges, whatever the order of the ranks: a blocked lane is woken once, by the node that it waits for.
+/// 28 bytes a node.
 class execution_order {
  public:
-  constexpr explicit execution_order(op_graph const& graph) : nodes_(graph.size()), lanes_(graph.size()) { run(graph); }
+  /// The position of no step: it stands for time 0.
+  static constexpr std::uint32_t nothing = 0x0FFFFFFF;
+
+  /// A wait of a step that has more than one; `step::awaited` is the first.
+  struct further_wait {
+    std::uint32_t position;
+    std::uint32_t awaited;
+  };
+
+  execution_order() = default;
+  constexpr explicit execution_order(op_graph const& graph) : steps_(graph.size()), positions_(graph.size(), pending) {
+    run(graph);
+  }
 
   /// The nodes in an order in which all edges point forward; the members of a pair stand side by side. Where there is
   /// a cycle, those nodes that can run.
-  [[nodiscard]] constexpr std::span<std::uint32_t const> nodes() const noexcept {
-    return nodes_.view().subspan(0, count_);
+  [[nodiscard]] constexpr std::span<step const> steps() const noexcept { return steps_.view().subspan(0, count_); }
+  /// Whether the step at `position` and the next one are an overlapped pair.
+  [[nodiscard]] constexpr bool opens_pair(std::size_t position) const noexcept {
+    if (!steps_[position].what.overlaps_next() || position + 1 >= count_) return false;
+    auto const& next = steps_[position + 1];
+    return next.lane == steps_[position].lane && next.node == steps_[position].node + 1;
   }
-  /// The lane of each entry of `nodes()`.
-  [[nodiscard]] constexpr std::span<std::uint32_t const> lanes() const noexcept {
-    return lanes_.view().subspan(0, count_);
-  }
+  /// Where a node stands in `steps()`. Precondition: it can run.
+  [[nodiscard]] constexpr std::uint32_t position(node_id n) const noexcept { return positions_[n.value]; }
+  /// The waits that do not fit into the steps, by position. A wait for an earlier op of the same lane is in neither.
+  [[nodiscard]] constexpr std::span<further_wait const> further_waits() const noexcept { return further_waits_; }
+
   /// Whether every node can run.
-  [[nodiscard]] constexpr bool complete() const noexcept { return count_ == nodes_.size(); }
+  [[nodiscard]] constexpr bool complete() const noexcept { return count_ == steps_.size(); }
   /// The lanes that cannot finish, in order of lanes; empty where the order is complete.
   [[nodiscard]] constexpr std::span<blocked_lane const> blocked() const noexcept { return blocked_; }
 
@@ -50,92 +82,109 @@ class execution_order {
   /// node or comes after it on the same stream; the last one's leads back to the first.
   [[nodiscard]] constexpr std::vector<blocked_lane> cycle(op_graph const& graph) const {
     if (blocked_.empty()) return {};
+    std::vector<std::size_t> entry_of_lane(std::size_t(graph.lanes()), blocked_.size());
+    for (std::size_t entry = 0; entry < blocked_.size(); ++entry)
+      entry_of_lane[std::size_t(blocked_[entry].lane)] = entry;
     std::vector<std::size_t> visited(blocked_.size(), 0);  // the step at which it was passed, from 1
     std::vector<blocked_lane> path;
     std::size_t at = 0;
     while (visited[at] == 0) {
       path.push_back(blocked_[at]);
       visited[at] = path.size();
-      at = entry_of(graph.lane_of(blocked_[at].awaited));
+      at = entry_of_lane[std::size_t(graph.lane_of(blocked_[at].awaited))];
     }
     return {path.begin() + std::ptrdiff_t(visited[at] - 1), path.end()};
   }
 
  private:
-  /// What is known of a node: it has run; it has not; or it has not and lanes wait for it, the first of them named.
-  static constexpr std::uint32_t has_run = 0xFFFFFFFF;
-  static constexpr std::uint32_t pending = 0xFFFFFFFE;
-  static constexpr std::uint32_t no_lane = pending;  // ends a list of waiting lanes
+  // What `positions_` holds of a node that has not run: that, and the first of the lanes that wait for it, if any.
+  static constexpr std::uint32_t pending_bit = 0x80000000;
+  static constexpr std::uint32_t no_lane = 0x7FFFFFFF;
+  static constexpr std::uint32_t pending = pending_bit | no_lane;
+
+  [[nodiscard]] static constexpr bool has_run(std::uint32_t position) noexcept { return (position & pending_bit) == 0; }
+
+  /// Where a lane stands.
+  struct cursor {
+    std::uint32_t next;          ///< its next node
+    std::uint32_t end;           ///< one past its last
+    std::uint32_t begin;         ///< its first
+    std::uint32_t last_step;     ///< the position of its last step, or `nothing`
+    std::uint32_t next_waiting;  ///< the next lane that waits for the same node
+  };
 
   constexpr void run(op_graph const& graph) {
-    auto const lanes = std::size_t(graph.lanes());
-    detail::buffer<std::uint32_t> state(graph.size(), pending);
-    std::vector<std::uint32_t> next_node;
-    std::vector<std::uint32_t> next_waiting(lanes, no_lane);
+    std::vector<cursor> lanes;
     std::vector<std::uint32_t> ready;
-    for (std::size_t lane = 0; lane < lanes; ++lane) next_node.push_back(graph.lane_begin(int(lane)));
-    for (std::size_t lane = lanes; lane-- > 0;) ready.push_back(std::uint32_t(lane));
+    for (int lane = 0; lane < graph.lanes(); ++lane)
+      lanes.push_back(cursor{graph.lane_begin(lane), graph.lane_end(lane), graph.lane_begin(lane), nothing, no_lane});
+    for (auto lane = std::uint32_t(lanes.size()); lane-- > 0;) ready.push_back(lane);
 
     while (!ready.empty()) {
       auto const lane = ready.back();
       ready.pop_back();
-      auto const end = graph.lane_end(int(lane));
-      auto& node = next_node[lane];
-      while (node < end) {
-        auto const after = node + (graph.opens_pair(node, end) ? 2 : 1);
-        if (auto const* wait = first_wait(graph, state, node, after)) {
-          next_waiting[lane] = state[wait->node()];
-          state[wait->node()] = lane;
+      auto& at = lanes[lane];
+      while (at.next < at.end) {
+        auto const after = at.next + (graph.opens_pair(at.next, at.end) ? 2 : 1);
+        if (link const* wait = first_wait(graph, at, after)) {
+          at.next_waiting = positions_[wait->node()] & ~pending_bit;
+          positions_[wait->node()] = pending_bit | lane;
           break;
         }
-        for (; node < after; ++node) {
-          nodes_[count_] = node;
-          lanes_[count_++] = lane;
-          auto waiting = state[node];
-          state[node] = has_run;
-          while (waiting != no_lane) {
-            ready.push_back(waiting);
-            waiting = next_waiting[waiting];
-          }
+        auto const previous = at.last_step;  // of both members of a pair
+        for (; at.next < after; ++at.next) {
+          auto waiting = positions_[at.next] & ~pending_bit;
+          append(graph, at, lane, previous);
+          for (; waiting != no_lane; waiting = lanes[waiting].next_waiting) ready.push_back(waiting);
         }
       }
     }
 
     if (complete()) return;
-    for (std::size_t lane = 0; lane < lanes; ++lane) {
-      auto const end = graph.lane_end(int(lane));
-      auto const node = next_node[lane];
-      if (node == end) continue;
-      auto const after = node + (graph.opens_pair(node, end) ? 2 : 1);
-      auto const* wait = first_wait(graph, state, node, after);
-      auto const is_waiting = [&](std::uint32_t n) {
-        for (link const& l : graph.links_in(node_id{n}))
-          if (&l == wait) return true;
-        return false;
-      };
-      blocked_.push_back(
-          blocked_lane{int(lane), node_id{is_waiting(node) ? node : node + 1}, node_id{wait->node()}, wait->kind()});
+    for (std::size_t lane = 0; lane < lanes.size(); ++lane) {
+      auto const& at = lanes[lane];
+      if (at.next == at.end) continue;
+      auto const after = at.next + (graph.opens_pair(at.next, at.end) ? 2 : 1);
+      for (auto node = at.next; node < after; ++node)
+        if (link const* wait = first_wait(graph, cursor{node, at.end, at.begin, nothing, no_lane}, node + 1)) {
+          blocked_.push_back(blocked_lane{int(lane), node_id{node}, node_id{wait->node()}, wait->kind()});
+          break;
+        }
     }
   }
 
-  /// The first link into the block [node, after) whose other end has not run.
-  [[nodiscard]] static constexpr link const* first_wait(op_graph const& graph,
-                                                        detail::buffer<std::uint32_t> const& state, std::uint32_t node,
-                                                        std::uint32_t after) noexcept {
-    for (; node < after; ++node)
+  /// Whether a link leads to a node that its lane has run already, so that program order says all.
+  [[nodiscard]] static constexpr bool follows_from_program(link l, cursor const& at) noexcept {
+    return l.node() >= at.begin && l.node() < at.next;
+  }
+
+  /// The first link into the block [at.next, after) whose other end has not run.
+  [[nodiscard]] constexpr link const* first_wait(op_graph const& graph, cursor const& at,
+                                                 std::uint32_t after) const noexcept {
+    for (auto node = at.next; node < after; ++node)
       for (link const& l : graph.links_in(node_id{node}))
-        if (state[l.node()] != has_run) return &l;
+        if (!follows_from_program(l, at) && !has_run(positions_[l.node()])) return &l;
     return nullptr;
   }
 
-  [[nodiscard]] constexpr std::size_t entry_of(int lane) const noexcept {
-    std::size_t entry = 0;
-    while (blocked_[entry].lane != lane) ++entry;
-    return entry;
+  /// The lane's next node becomes the next step.
+  constexpr void append(op_graph const& graph, cursor& at, std::uint32_t lane, std::uint32_t previous) {
+    step& s = steps_[count_];
+    s = step{graph.node(node_id{at.next}), at.next, lane, previous, nothing};
+    for (link l : graph.links_in(node_id{at.next})) {
+      if (follows_from_program(l, at)) continue;
+      auto const awaited = positions_[l.node()] | (l.remote() ? step::remote_bit : 0);
+      if (s.awaited == nothing)
+        s.awaited = awaited;
+      else
+        further_waits_.push_back(further_wait{std::uint32_t(count_), awaited});
+    }
+    positions_[at.next] = at.last_step = std::uint32_t(count_++);
   }
 
-  detail::buffer<std::uint32_t> nodes_;
-  detail::buffer<std::uint32_t> lanes_;
+  detail::buffer<step> steps_;
+  detail::buffer<std::uint32_t> positions_;  // of each node
+  std::vector<further_wait> further_waits_;
   std::size_t count_ = 0;
   std::vector<blocked_lane> blocked_;
 };

@@ -87,12 +87,16 @@ class op_graph {
   [[nodiscard]] constexpr std::uint32_t lane_end(int lane) const noexcept {
     return p_.lane_begin[std::size_t(lane) + 1];
   }
+  /// The rank of a lane. The common case is worth its branch: a division costs more than the rest of a timeline's step.
+  [[nodiscard]] constexpr int rank_of_lane(std::uint32_t lane) const noexcept {
+    return int(p_.streams == 1 ? lane : lane / std::uint32_t(p_.streams));
+  }
   /// The lane, rank or stream of a node. Time in proportion to the logarithm of the number of lanes.
   [[nodiscard]] constexpr int lane_of(node_id n) const noexcept {
     auto const after = std::upper_bound(p_.lane_begin.begin(), p_.lane_begin.end(), n.value);
     return int(after - p_.lane_begin.begin()) - 1;
   }
-  [[nodiscard]] constexpr int rank_of(node_id n) const noexcept { return lane_of(n) / p_.streams; }
+  [[nodiscard]] constexpr int rank_of(node_id n) const noexcept { return rank_of_lane(std::uint32_t(lane_of(n))); }
   [[nodiscard]] constexpr stream stream_of(node_id n) const noexcept { return stream(lane_of(n) % p_.streams); }
   /// The ops that one stream of a rank runs, in order.
   [[nodiscard]] constexpr std::span<op const> program(int rank, stream s = stream::compute) const noexcept {

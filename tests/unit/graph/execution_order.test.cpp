@@ -36,9 +36,12 @@ TEST_CASE("Every edge of a valid schedule points forward in the order", "[graph]
       REQUIRE(order.complete());
       REQUIRE(order.cycle(graph).empty());
       std::vector<std::size_t> position(graph.size());
-      for (std::size_t i = 0; i < order.nodes().size(); ++i) {
-        position[order.nodes()[i]] = i;
-        REQUIRE(int(order.lanes()[i]) == graph.lane_of(node_id{order.nodes()[i]}));
+      for (std::size_t i = 0; i < order.steps().size(); ++i) {
+        auto const& step = order.steps()[i];
+        position[step.node] = i;
+        REQUIRE(order.position(node_id{step.node}) == i);
+        REQUIRE(int(step.lane) == graph.lane_of(node_id{step.node}));
+        REQUIRE(step.what == graph.node(node_id{step.node}));
       }
       for (std::uint32_t n = 0; n < graph.size(); ++n) {
         for (auto e : graph.producers(node_id{n}))
