@@ -126,7 +126,9 @@ class execution_order {
       auto& at = lanes[lane];
       while (at.next < at.end) {
         auto const after = at.next + (graph.opens_pair(at.next, at.end) ? 2 : 1);
-        if (link const* wait = first_wait(graph, at, after)) {
+        link const* wait = first_wait(graph, at, at.next);
+        if (!wait && after > at.next + 1) wait = first_wait(graph, at, at.next + 1);
+        if (wait) {
           at.next_waiting = positions_[wait->node()] & ~pending_bit;
           positions_[wait->node()] = pending_bit | lane;
           break;
@@ -146,7 +148,7 @@ class execution_order {
       if (at.next == at.end) continue;
       auto const after = at.next + (graph.opens_pair(at.next, at.end) ? 2 : 1);
       for (auto node = at.next; node < after; ++node)
-        if (link const* wait = first_wait(graph, cursor{node, at.end, at.begin, nothing, no_lane}, node + 1)) {
+        if (link const* wait = first_wait(graph, at, node)) {
           blocked_.push_back(blocked_lane{int(lane), node_id{node}, node_id{wait->node()}, wait->kind()});
           break;
         }
@@ -158,12 +160,11 @@ class execution_order {
     return l.node() >= at.begin && l.node() < at.next;
   }
 
-  /// The first link into the block [at.next, after) whose other end has not run.
+  /// The first link into `node`, a member of the lane's next block, whose other end has not run.
   [[nodiscard]] constexpr link const* first_wait(op_graph const& graph, cursor const& at,
-                                                 std::uint32_t after) const noexcept {
-    for (auto node = at.next; node < after; ++node)
-      for (link const& l : graph.links_in(node_id{node}))
-        if (!follows_from_program(l, at) && !has_run(positions_[l.node()])) return &l;
+                                                 std::uint32_t node) const noexcept {
+    for (link const& l : graph.links_in(node_id{node}))
+      if (!follows_from_program(l, at) && !has_run(positions_[l.node()])) return &l;
     return nullptr;
   }
 
