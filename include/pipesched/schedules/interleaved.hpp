@@ -19,7 +19,9 @@ inline namespace v0 {
 /// microbatch group is `group`. On v chunks a rank r holds the stages r, r+P, ..., r+(v-1)P.
 ///
 /// Bubble, F and B of one chunk: (P-1)(F+B) where every group has P microbatches or more; (v(P-m)+m-1)(F+B) for m < P.
-/// Peak activations: min(m*v, (v-1)N+2(P-1-r)+1) chunks on rank r, N the group.
+/// A small latency C adds (2Pv-2)C where P divides m and m >= 2P. The rates that the Zero Bubble paper prints (arXiv
+/// 2401.10241, tables 8 and 9) have P*C less: there only a group's first microbatch waits for what the last rank sends
+/// to the first, and back. Peak activations: min(m*v, (v-1)N+2(P-1-r)+1) chunks on rank r, N the group.
 ///
 /// Any P, m, v >= 1. A group above m is one group of m. A group is refused where it makes a dependency cycle, which
 /// happens only on two chunks and more, between two groups of together less than 2(P-1) microbatches.
