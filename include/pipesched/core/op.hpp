@@ -135,6 +135,9 @@ class op {
   }
   /// The same op of the next microbatch.
   [[nodiscard]] constexpr op next_microbatch() const noexcept { return from_packed(bits_ + 1); }
+  [[nodiscard]] constexpr op microbatches_later(std::int64_t count) const noexcept {
+    return from_packed(bits_ + std::uint64_t(count));
+  }
 
   /// Bits 0..31 microbatch, 32..47 stage, 48..55 replica, 56..62 kind, 63 opens a pair; the same on every compiler.
   [[nodiscard]] constexpr std::uint64_t packed() const noexcept { return bits_; }

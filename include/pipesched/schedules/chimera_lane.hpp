@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+/// \file
+/// What `chimera` is woven from: the two lanes of a rank.
+
+#include <algorithm>
+#include <cstdint>
+
+#include <pipesched/core/concepts.hpp>
+#include <pipesched/core/ids.hpp>
+#include <pipesched/core/op.hpp>
+#include <pipesched/core/writer.hpp>
+
+namespace pipesched {
+inline namespace v0 {
+namespace detail {
+
+/// The grid of slots that Chimera's pipelines are merged on. Every op takes one slot; microbatch i of a unit is
+/// forwarded on stage s in slot s + 2i and passed backward in slot 2D - 1 - s + 2i, where D is the number of stages.
+///
+/// So on one rank every second slot belongs to the forwards of the pipelines that run down and to the backwards of
+/// those that run up, and the slots between to the others: two lanes, which cannot meet because D is even. A lane is
+/// filled without a hole: D/2 slots of forwards, in windows of D/(2f) for each of the f pipelines, then as many of
+/// backwards, and so on with the next unit.
+class chimera_grid {
+ public:
+  constexpr chimera_grid(std::int64_t ranks, std::int64_t pipelines, std::int64_t microbatches,
+                         std::int64_t forwards_a_slot)
+      : stages(ranks),
+        ways(pipelines / 2),
+        distance(ranks / ways),
+        window(distance / 2),
+        passes(forwards_a_slot),
+        share_(microbatches / pipelines),
+        longer_(microbatches % pipelines) {
+    auto const longest = share(0);
+    auto const in_a_unit = passes * window;
+    units = (longest + in_a_unit - 1) / in_a_unit;
+    bool const closes_up = units > 1 && ways == 1;
+    last_window = closes_up ? (longest - (units - 1) * in_a_unit + passes - 1) / passes : window;
+  }
+
+  std::int64_t stages;    ///< D
+  std::int64_t ways;      ///< f: pipelines in each direction
+  std::int64_t distance;  ///< ranks from the entry of one pipeline to that of the next in the same direction
+  std::int64_t window;    ///< slots of a lane that one pipeline's forwards have in a unit; each pass of backwards too
+  std::int64_t passes;    ///< of backwards in a unit, and forwards in one slot: 2 where forwards are doubled
+  std::int64_t units;     ///< that the longest pipeline needs
+  /// The last unit's window. One way alone closes up to what is left; several have to keep their distance, and leave
+  /// slots empty.
+  std::int64_t last_window;
+
+  /// Slots of a lane.
+  [[nodiscard]] constexpr std::int64_t slots() const {
+    return ways * (1 + passes) * ((units - 1) * window + last_window);
+  }
+
+  /// Microbatches of a pipeline; they are dealt evenly, and the first pipelines have one more where they must.
+  [[nodiscard]] constexpr std::int64_t share(std::int64_t pipeline) const {
+    return share_ + (pipeline < longer_ ? 1 : 0);
+  }
+  [[nodiscard]] constexpr std::int64_t first_microbatch(std::int64_t pipeline) const {
+    return pipeline * share_ + std::min(pipeline, longer_);
+  }
+
+ private:
+  std::int64_t share_;
+  std::int64_t longer_;  ///< how many pipelines have one more
+};
+
+/// Slots of a lane that are alike: each takes the next `ops_a_slot` ops of one window.
+struct chimera_stretch {
+  std::int64_t slots;
+  std::int64_t ops_a_slot;  ///< 0 where a window is longer than its microbatches need
+  op next;
+
+  [[nodiscard]] constexpr bool is_plain() const { return ops_a_slot == 1; }
+  template <op_sink Sink>
+  constexpr void write_slot(Sink& out) {
+    if (ops_a_slot > 0) write_op(out);
+    if (ops_a_slot > 1) write_op(out);
+  }
+  template <op_sink Sink>
+  constexpr void write_op(Sink& out) {
+    out(next);
+    next = next.next_microbatch();
+  }
+};
+
+/// One lane of a rank: a pass of forwards in one direction, then one or two of backwards in the other, unit after unit.
+/// In each pass the pipelines have their windows one after another, the one with the nearest entry first. The backwards
+/// make room for the next unit's forwards, so their windows are as long as its own.
+class chimera_lane {
+ public:
+  /// `position` counts ranks in the direction of the forwards; `direction` 0 runs down, 1 up.
+  constexpr chimera_lane(chimera_grid const& grid, std::int64_t position, int direction)
+      : grid_(grid),
+        nearest_stage_(position % grid.distance),
+        nearest_(position / grid.distance),
+        forwards_(direction * grid.ways),
+        backwards_(grid.ways - forwards_),
+        size_(grid.window) {
+    open_window();
+  }
+
+  /// The lane's first slot in the grid.
+  [[nodiscard]] constexpr std::int64_t start() const { return nearest_stage_; }
+  /// What comes next.
+  [[nodiscard]] constexpr chimera_stretch const& ahead() const { return ahead_; }
+  /// Goes on by `slots`, which are all in the stretch ahead.
+  constexpr void advance(std::int64_t slots) {
+    ahead_.slots -= slots;
+    ahead_.next = ahead_.next.microbatches_later(slots * ahead_.ops_a_slot);
+    if (ahead_.slots > 0) return;
+    if (window_ > 0)
+      look_ahead();
+    else
+      next_window();
+  }
+
+ private:
+  constexpr void next_window() {
+    if (++turn_ == grid_.ways) {
+      turn_ = 0;
+      (pass_ == 0 ? forwarded_ : passed_back_) += pass_ == 0 ? size_ * grid_.passes : size_;
+      if (++pass_ > grid_.passes) pass_ = 0, ++unit_;
+      size_ = unit_ == grid_.units - (pass_ == 0 ? 1 : 2) ? grid_.last_window : grid_.window;
+    }
+    open_window();
+  }
+
+  constexpr void open_window() {
+    auto const stage = nearest_stage_ + turn_ * grid_.distance;
+    if (pass_ == 0) {
+      auto const pipeline = nearest_ - turn_ + (turn_ > nearest_ ? grid_.ways : 0);
+      open_window(op_kind::forward, stage, forwards_ + pipeline, forwarded_, grid_.passes);
+    } else {
+      auto const pipeline = turn_ - nearest_ + (turn_ < nearest_ ? grid_.ways : 0);
+      open_window(op_kind::backward, grid_.stages - 1 - stage, backwards_ + pipeline, passed_back_, 1);
+    }
+  }
+
+  constexpr void open_window(op_kind kind, std::int64_t stage, std::int64_t pipeline, std::int64_t done,
+                             std::int64_t ops_a_slot) {
+    auto const left = grid_.share(pipeline) - done;
+    ahead_ = {size_, ops_a_slot,
+              op(kind, stage_id{stage}, microbatch_id{grid_.first_microbatch(pipeline) + done}, replica_id{pipeline})};
+    if (left < size_ * ops_a_slot) {
+      window_ = size_;
+      todo_ = std::max(left, std::int64_t{0});
+      look_ahead();
+    }
+  }
+
+  /// Within a window that is longer than its microbatches need: full slots, one for what is left, empty slots.
+  constexpr void look_ahead() {
+    ahead_.ops_a_slot = std::min(todo_, ahead_.ops_a_slot);
+    ahead_.slots = ahead_.ops_a_slot > 0 ? todo_ / ahead_.ops_a_slot : window_;
+    window_ -= ahead_.slots;
+    todo_ -= ahead_.slots * ahead_.ops_a_slot;
+  }
+
+  chimera_grid grid_;
+  std::int64_t nearest_stage_;  ///< on this rank, of the pipeline whose forwards entered nearest
+  std::int64_t nearest_;        ///< that pipeline's number in its direction
+  std::int64_t forwards_;       ///< the first replica of the forwards' direction
+  std::int64_t backwards_;      ///< the first of the backwards'
+
+  std::int64_t unit_ = 0;
+  std::int64_t pass_ = 0;         ///< 0: forwards; 1, 2: backwards
+  std::int64_t turn_ = 0;         ///< whose window it is: 0 that of the nearest entry
+  std::int64_t forwarded_ = 0;    ///< microbatches of each pipeline that the earlier passes had room for
+  std::int64_t passed_back_ = 0;  ///< likewise, backward
+  std::int64_t size_;             ///< of the windows of this pass
+  std::int64_t window_ = 0;       ///< slots of the window after the stretch ahead
+  std::int64_t todo_ = 0;         ///< ops of the window after the stretch ahead
+  chimera_stretch ahead_{0, 0, {op_kind::forward, stage_id{0}, microbatch_id{0}}};
+};
+
+/// `slots` times a slot of each. Takes copies: counters that nothing else can see stay in registers.
+template <op_sink Sink, class... Stretches>
+constexpr void write_slots(std::int64_t slots, Sink& out, Stretches... ahead) {
+  if ((... && ahead.is_plain()))
+    repeat(slots, [&] { (ahead.write_op(out), ...); });
+  else
+    repeat(slots, [&] { (ahead.write_slot(out), ...); });
+}
+
+/// `slots` times a slot of each lane.
+template <op_sink Sink, class... Lanes>
+constexpr void in_turns(std::int64_t slots, Sink& out, Lanes&... lanes) {
+  while (slots > 0) {
+    auto const alike = std::min({slots, lanes.ahead().slots...});
+    write_slots(alike, out, lanes.ahead()...);
+    (lanes.advance(alike), ...);
+    slots -= alike;
+  }
+}
+
+}  // namespace detail
+
+}  // namespace v0
+}  // namespace pipesched
