@@ -84,48 +84,48 @@ class timeline {
     auto const steps = order.steps();
     start_ = detail::buffer<T>(steps.size());
     end_ = detail::buffer<T>(steps.size());
+    T* const start = start_.data();
+    T* const end = end_.data();
     duration_limit<T> const limit(2 * steps.size());
-    auto further = order.further_waits().begin();
     auto const no_further = order.further_waits().end();
 
     auto const arrival = [&](std::uint32_t awaited, int rank) {
       auto const from = awaited & ~step::remote_bit;
-      T time = end_[from];
-      if (from != awaited) {
-        T const latency = transfer_time(cost, graph.rank_of_lane(steps[from].lane), rank);
-        limit.check("latency", latency);
-        time += latency;
-      }
-      return time;
+      if (from == awaited) return end[from];
+      T const latency = transfer_time(cost, graph.rank_of_lane(steps[from].lane), rank);
+      limit.check("latency", latency);
+      return end[from] + latency;
     };
-    auto const ready = [&](std::size_t at, int rank) {
-      step const& s = steps[at];
-      T time = s.previous == execution_order::nothing ? T{0} : end_[s.previous];
-      if (s.awaited != execution_order::nothing) time = std::max(time, arrival(s.awaited, rank));
-      for (; further != no_further && further->position == at; ++further)
-        time = std::max(time, arrival(further->awaited, rank));
-      return time;
+    auto const ready = [&](step const& s, int rank) {
+      T const previous = s.previous == execution_order::nothing ? T{0} : end[s.previous];
+      return s.awaited == execution_order::nothing ? previous : std::max(previous, arrival(s.awaited, rank));
     };
 
+    auto further = order.further_waits().begin();
     T last = 0;
     for (std::size_t at = 0; at < steps.size(); ++at) {
       step const& s = steps[at];
       int const rank = graph.rank_of_lane(s.lane);
-      T start = ready(at, rank);
-      if (order.opens_pair(at)) {
-        start = std::max(start, ready(at + 1, rank));
-        T const duration = pipesched::pair_time(cost, s.what, steps[at + 1].what, rank);
-        limit.check("duration", duration);
-        start_[at] = start_[at + 1] = start;
-        end_[at] = end_[at + 1] = start + duration;
-        ++at;
+      bool const pair = order.opens_pair(at);
+      T begin = ready(s, rank);
+      T duration;
+      if (pair) {
+        begin = std::max(begin, ready(steps[at + 1], rank));
+        duration = pipesched::pair_time(cost, s.what, steps[at + 1].what, rank);
       } else {
-        T const duration = op_time(cost, s.what, rank);
-        limit.check("duration", duration);
-        start_[at] = start;
-        end_[at] = start + duration;
+        duration = op_time(cost, s.what, rank);
       }
-      last = std::max(last, end_[at]);
+      for (; further != no_further && further->position <= at + pair; ++further)
+        begin = std::max(begin, arrival(further->awaited, rank));
+      limit.check("duration", duration);
+      start[at] = begin;
+      end[at] = begin + duration;
+      last = std::max(last, end[at]);
+      if (pair) {
+        start[at + 1] = start[at];
+        end[at + 1] = end[at];
+        ++at;
+      }
     }
     makespan_ = last;
   }
