@@ -17,6 +17,8 @@
 #include <pipesched/core/schedule_builder.hpp>
 #include <pipesched/core/writer.hpp>
 
+#include <pipesched/schedules/chimera.hpp>
+#include <pipesched/schedules/chimera_lane.hpp>
 #include <pipesched/schedules/dual_pipe.hpp>
 #include <pipesched/schedules/dual_pipe_v.hpp>
 #include <pipesched/schedules/eager_one_f_one_b.hpp>
