@@ -27,7 +27,7 @@ enum class fault_kind : std::uint8_t {
   missing_input,         ///< a W without its I
   missing_weight,        ///< an I without its W
   two_backwards,         ///< a full backward, `other`, stands beside I or W
-  order_on_rank,         ///< needs `other`, which comes later on the same rank
+  order_on_rank,         ///< needs `other`, which comes later on the same rank, or in the same pair
   deadlock,              ///< one step of a cycle: waits for `other`, which comes after the next step's op
   blocked_rank,          ///< the rank stops at this op, which waits for `other`
   unpaired_send,         ///< a send without its receive `other`
@@ -39,6 +39,7 @@ enum class fault_kind : std::uint8_t {
   receive_after_use,     ///< a receive after `other`, which needs it
   wait_without_send,     ///< a wait for a send that does not come before it
   channel_order,         ///< two ranks' messages in one order sent and in another received; `other` is received first
+  not_listed,            ///< `count` more faults
 };
 
 [[nodiscard]] constexpr std::string_view name_of(fault_kind kind) noexcept {
@@ -68,6 +69,7 @@ enum class fault_kind : std::uint8_t {
     case fault_kind::receive_after_use: return "receive_after_use";
     case fault_kind::wait_without_send: return "wait_without_send";
     case fault_kind::channel_order: return "channel_order";
+    case fault_kind::not_listed: return "not_listed";
   }
   return "?";
 }

@@ -77,7 +77,10 @@ struct fault_text {
     case fault_kind::two_backwards:
       return {fmt::format("{} a full backward on stage {} too, {} ({})", subject, stage, other, other_place),
               "either B, or I and W"};
-    case fault_kind::order_on_rank: return {fmt::format("waits for {}, which comes later on the same rank", other)};
+    case fault_kind::order_on_rank:
+      return {fmt::format(
+          "waits for {}, which {}", other,
+          f.other_where.position < f.where.position ? "is in one pair with it" : "comes later on the same rank")};
     case fault_kind::deadlock:
     case fault_kind::blocked_rank: return {fmt::format("blocked: waits for {} ({})", other, other_place)};
     case fault_kind::unpaired_send:
@@ -97,6 +100,7 @@ struct fault_text {
       return {
           fmt::format("channel order (FIFO) broken: it is sent next, and {} is received next ({})", other, other_place),
           "messages between two ranks received in the order in which they are sent"};
+    case fault_kind::not_listed: return {fmt::format("{} more faults", f.count)};
   }
   return {};
 }
@@ -136,7 +140,8 @@ struct fault_text {
       continue;
     }
     diagnostic d{std::string(name_of(f.kind)), f.where.rank, f.where.position};
-    if (f.kind != fault_kind::missing_stage && f.kind != fault_kind::missing_microbatch) {
+    if (f.kind != fault_kind::missing_stage && f.kind != fault_kind::missing_microbatch &&
+        f.kind != fault_kind::not_listed) {
       bool const of_several = f.kind >= fault_kind::missing_ops && f.kind <= fault_kind::missing_weight;
       d.op = detail::range_text(f.what, of_several ? f.count : 1);
     }
