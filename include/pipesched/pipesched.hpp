@@ -9,6 +9,7 @@
 #include <pipesched/core/concepts.hpp>
 #include <pipesched/core/digest.hpp>
 #include <pipesched/core/error.hpp>
+#include <pipesched/core/fault.hpp>
 #include <pipesched/core/forward_only.hpp>
 #include <pipesched/core/ids.hpp>
 #include <pipesched/core/op.hpp>
@@ -34,10 +35,15 @@
 #include <pipesched/schedules/zb_h2.hpp>
 
 #include <pipesched/graph/build_graph.hpp>
+#include <pipesched/graph/check_structure.hpp>
+#include <pipesched/graph/checker.hpp>
 #include <pipesched/graph/edge.hpp>
 #include <pipesched/graph/execution_order.hpp>
+#include <pipesched/graph/fault_list.hpp>
 #include <pipesched/graph/graph_builder.hpp>
+#include <pipesched/graph/infer_placement.hpp>
 #include <pipesched/graph/op_graph.hpp>
+#include <pipesched/graph/op_groups.hpp>
 #include <pipesched/graph/op_index.hpp>
 
 #include <pipesched/analysis/cost.hpp>
@@ -46,5 +52,13 @@
 #include <pipesched/analysis/memory.hpp>
 #include <pipesched/analysis/report.hpp>
 #include <pipesched/analysis/timeline.hpp>
+
+#include <pipesched/io/csv_cells.hpp>
+#include <pipesched/io/describe.hpp>
+#include <pipesched/io/diagnostic.hpp>
+#include <pipesched/io/json_text.hpp>
+#include <pipesched/io/torch_action.hpp>
+#include <pipesched/io/torch_csv.hpp>
+#include <pipesched/io/torch_csv_writer.hpp>
 
 #include <pipesched/version.hpp>
