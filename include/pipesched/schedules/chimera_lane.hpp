@@ -5,16 +5,26 @@
 /// What `chimera` is woven from: the two lanes of a rank.
 
 #include <algorithm>
+#include <array>
+#include <cstddef>
 #include <cstdint>
+#include <utility>
 
 #include <pipesched/core/concepts.hpp>
 #include <pipesched/core/ids.hpp>
 #include <pipesched/core/op.hpp>
+#include <pipesched/core/placement.hpp>
 #include <pipesched/core/writer.hpp>
 
 namespace pipesched {
 inline namespace v0 {
 namespace detail {
+
+/// Ops of one kind and pipeline that are still to come, one per microbatch.
+struct chimera_ops {
+  op next;
+  std::int64_t left;
+};
 
 /// The grid of slots that Chimera's pipelines are merged on. Every op takes one slot; microbatch i of a unit is
 /// forwarded on stage s in slot s + 2i and passed backward in slot 2D - 1 - s + 2i, where D is the number of stages.
@@ -56,15 +66,18 @@ class chimera_grid {
     return ways * (1 + passes) * ((units - 1) * window + last_window);
   }
 
-  /// Microbatches of a pipeline; they are dealt evenly, and the first pipelines have one more where they must.
-  [[nodiscard]] constexpr std::int64_t share(std::int64_t pipeline) const {
-    return share_ + (pipeline < longer_ ? 1 : 0);
-  }
-  [[nodiscard]] constexpr std::int64_t first_microbatch(std::int64_t pipeline) const {
-    return pipeline * share_ + std::min(pipeline, longer_);
+  /// All ops of one kind of a pipeline's stage.
+  [[nodiscard]] constexpr chimera_ops all_of(op_kind kind, std::int64_t stage, std::int64_t pipeline) const {
+    auto const first_microbatch = pipeline * share_ + std::min(pipeline, longer_);
+    return {op(kind, stage_id{stage}, microbatch_id{first_microbatch}, replica_id{pipeline}), share(pipeline)};
   }
 
  private:
+  /// Microbatches of a pipeline: they are dealt evenly, and the first pipelines have one more where they must.
+  [[nodiscard]] constexpr std::int64_t share(std::int64_t pipeline) const {
+    return share_ + (pipeline < longer_ ? 1 : 0);
+  }
+
   std::int64_t share_;
   std::int64_t longer_;  ///< how many pipelines have one more
 };
@@ -95,17 +108,22 @@ class chimera_lane {
  public:
   /// `position` counts ranks in the direction of the forwards; `direction` 0 runs down, 1 up.
   constexpr chimera_lane(chimera_grid const& grid, std::int64_t position, int direction)
-      : grid_(grid),
-        nearest_stage_(position % grid.distance),
-        nearest_(position / grid.distance),
-        forwards_(direction * grid.ways),
-        backwards_(grid.ways - forwards_),
-        size_(grid.window) {
+      : grid_(grid), start_(position % grid.distance), size_(grid.window) {
+    auto const nearest = position / grid.distance;
+    auto const ways = grid.ways;
+    for (std::int64_t turn = 0; turn < ways; ++turn) {
+      auto const stage = start_ + turn * grid.distance;
+      auto const forwards = direction * ways + (nearest - turn + ways) % ways;
+      auto const backwards = (1 - direction) * ways + (turn - nearest + ways) % ways;
+      auto const at = std::size_t(turn);
+      forwards_[at] = grid.all_of(op_kind::forward, stage, forwards);
+      backwards_[at] = grid.all_of(op_kind::backward, grid.stages - 1 - stage, backwards);
+    }
     open_window();
   }
 
   /// The lane's first slot in the grid.
-  [[nodiscard]] constexpr std::int64_t start() const { return nearest_stage_; }
+  [[nodiscard]] constexpr std::int64_t start() const { return start_; }
   /// What comes next.
   [[nodiscard]] constexpr chimera_stretch const& ahead() const { return ahead_; }
   /// Goes on by `slots`, which are all in the stretch ahead.
@@ -123,7 +141,6 @@ class chimera_lane {
   constexpr void next_window() {
     if (++turn_ == grid_.ways) {
       turn_ = 0;
-      (pass_ == 0 ? forwarded_ : passed_back_) += pass_ == 0 ? size_ * grid_.passes : size_;
       if (++pass_ > grid_.passes) pass_ = 0, ++unit_;
       size_ = unit_ == grid_.units - (pass_ == 0 ? 1 : 2) ? grid_.last_window : grid_.window;
     }
@@ -131,24 +148,16 @@ class chimera_lane {
   }
 
   constexpr void open_window() {
-    auto const stage = nearest_stage_ + turn_ * grid_.distance;
-    if (pass_ == 0) {
-      auto const pipeline = nearest_ - turn_ + (turn_ > nearest_ ? grid_.ways : 0);
-      open_window(op_kind::forward, stage, forwards_ + pipeline, forwarded_, grid_.passes);
+    auto& pipeline = (pass_ == 0 ? forwards_ : backwards_)[std::size_t(turn_)];
+    auto const ops_a_slot = pass_ == 0 ? grid_.passes : 1;
+    auto const room = size_ * ops_a_slot;
+    ahead_ = {size_, ops_a_slot, pipeline.next};
+    if (pipeline.left >= room) {
+      pipeline.next = pipeline.next.microbatches_later(room);
+      pipeline.left -= room;
     } else {
-      auto const pipeline = turn_ - nearest_ + (turn_ < nearest_ ? grid_.ways : 0);
-      open_window(op_kind::backward, grid_.stages - 1 - stage, backwards_ + pipeline, passed_back_, 1);
-    }
-  }
-
-  constexpr void open_window(op_kind kind, std::int64_t stage, std::int64_t pipeline, std::int64_t done,
-                             std::int64_t ops_a_slot) {
-    auto const left = grid_.share(pipeline) - done;
-    ahead_ = {size_, ops_a_slot,
-              op(kind, stage_id{stage}, microbatch_id{grid_.first_microbatch(pipeline) + done}, replica_id{pipeline})};
-    if (left < size_ * ops_a_slot) {
       window_ = size_;
-      todo_ = std::max(left, std::int64_t{0});
+      todo_ = std::exchange(pipeline.left, 0);
       look_ahead();
     }
   }
@@ -162,19 +171,16 @@ class chimera_lane {
   }
 
   chimera_grid grid_;
-  std::int64_t nearest_stage_;  ///< on this rank, of the pipeline whose forwards entered nearest
-  std::int64_t nearest_;        ///< that pipeline's number in its direction
-  std::int64_t forwards_;       ///< the first replica of the forwards' direction
-  std::int64_t backwards_;      ///< the first of the backwards'
+  std::int64_t start_;
+  std::array<chimera_ops, max_replicas / 2> forwards_;   // by turn; only `ways` of them are ever written
+  std::array<chimera_ops, max_replicas / 2> backwards_;  // likewise
 
   std::int64_t unit_ = 0;
-  std::int64_t pass_ = 0;         ///< 0: forwards; 1, 2: backwards
-  std::int64_t turn_ = 0;         ///< whose window it is: 0 that of the nearest entry
-  std::int64_t forwarded_ = 0;    ///< microbatches of each pipeline that the earlier passes had room for
-  std::int64_t passed_back_ = 0;  ///< likewise, backward
-  std::int64_t size_;             ///< of the windows of this pass
-  std::int64_t window_ = 0;       ///< slots of the window after the stretch ahead
-  std::int64_t todo_ = 0;         ///< ops of the window after the stretch ahead
+  std::int64_t pass_ = 0;    ///< 0: forwards; 1, 2: backwards
+  std::int64_t turn_ = 0;    ///< whose window it is: 0 that of the nearest entry
+  std::int64_t size_;        ///< of the windows of this pass
+  std::int64_t window_ = 0;  ///< slots of a window that is not full, after the stretch ahead
+  std::int64_t todo_ = 0;    ///< its ops, likewise
   chimera_stretch ahead_{0, 0, {op_kind::forward, stage_id{0}, microbatch_id{0}}};
 };
 
