@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: MIT
+#include <memory>
+#include <string>
+
+#include <pipesched/analysis/critical_path.hpp>
+#include <pipesched/analysis/report.hpp>
+#include <pipesched/io/report_json.hpp>
+#include <pipesched/io/report_text.hpp>
+
+#include "commands.hpp"
+#include "files.hpp"
+#include "study.hpp"
+
+void add_analyze(CLI::App& program, action& run) {
+  auto* const command = program.add_subcommand("analyze", "Bubble, utilization, memory and critical path");
+  auto const study = std::make_shared<study_options>();
+  auto const format = std::make_shared<std::string>("text");
+  study->add_to(*command);
+  command->add_option("--format", *format, "text or json")->check(CLI::IsMember({"text", "json"}));
+  command->callback([=, &run] {
+    run = [=] {
+      study->with_timeline([&](auto const& graph, auto const& times, auto const& cost) {
+        auto const report = pipesched::make_report(graph, times, cost);
+        if (*format == "json") return write_stdout(pipesched::report_json(report, graph.name()));
+        write_stdout(pipesched::report_text(report, graph.name()) +
+                     pipesched::critical_path_text(graph, pipesched::critical_path(graph, times, cost)));
+      });
+      return outcome::done;
+    };
+  });
+}

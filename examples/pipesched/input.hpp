@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include <CLI/CLI.hpp>
+#include <pipesched/core/schedule.hpp>
+#include <pipesched/schedules/registry.hpp>
+
+/// The SHAPE part of a command line.
+class shape_options {
+ public:
+  /// Options of a command; `required`: ranks and microbatches must be given.
+  void add_to(CLI::App& command, bool required);
+
+  [[nodiscard]] bool given() const;
+  [[nodiscard]] bool forward_only() const { return forward_only_; }
+  /// Throws `usage_error` where a number is missing, not whole, or out of range.
+  [[nodiscard]] pipesched::shape shape() const;
+
+ private:
+  std::optional<std::string> ranks_;
+  std::optional<std::string> microbatches_;
+  std::optional<std::string> chunks_;
+  std::optional<std::string> group_;
+  std::optional<std::string> pipelines_;
+  bool forward_only_ = false;
+};
+
+/// The built-in schedule of a name and shape. Throws `usage_error` or `pipesched::parameter_error`.
+pipesched::schedule make_schedule(std::string const& name, pipesched::shape const& shape, bool forward_only);
+
+/// SCHEDULE SHAPE, or --file FILE in their place.
+class input_options {
+ public:
+  void add_to(CLI::App& command);
+  [[nodiscard]] pipesched::schedule load() const;
+
+ private:
+  std::string name_;
+  std::string file_;
+  shape_options shape_;
+};

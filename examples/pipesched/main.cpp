@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: MIT
+//
+// pipesched: schedules of pipeline-parallel training at the command line. Every number it prints comes from the
+// library's headers; this folder reads options and files, and says what went wrong.
+
+#include <cstdio>
+#include <exception>
+#include <new>
+#include <string>
+
+#include <CLI/CLI.hpp>
+#include <pipesched/core/error.hpp>
+#include <pipesched/version.hpp>
+
+#include "commands.hpp"
+#include "schedule_file.hpp"
+#include "usage_error.hpp"
+
+namespace {
+
+int fail(outcome status, char const* message) {
+  std::fprintf(stderr, "pipesched: %s\n", message);
+  return static_cast<int>(status);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) try {
+  CLI::App program("Schedules of pipeline-parallel training: list, show, analyze, compare, check, export", "pipesched");
+  program.set_version_flag("--version", std::to_string(PIPESCHED_VERSION_MAJOR) + "." +
+                                            std::to_string(PIPESCHED_VERSION_MINOR) + "." +
+                                            std::to_string(PIPESCHED_VERSION_PATCH));
+  program.require_subcommand(1);
+  program.get_formatter()->column_width(28);
+  action run;
+  add_list(program, run);
+  add_show(program, run);
+  add_analyze(program, run);
+  add_export(program, run);
+  try {
+    program.parse(argc, argv);
+  } catch (CLI::ParseError const& error) {
+    return program.exit(error) == 0 ? 0 : static_cast<int>(outcome::wrong_usage);
+  }
+  return static_cast<int>(run());
+} catch (invalid_file const& error) {
+  for (auto const& diagnostic : error.diagnostics()) std::fprintf(stderr, "%s\n", to_string(diagnostic).c_str());
+  return static_cast<int>(outcome::invalid);
+} catch (pipesched::schedule_error const& error) {
+  return fail(outcome::invalid, error.what());
+} catch (std::bad_alloc const&) {
+  return fail(outcome::wrong_usage, "not enough memory for this shape");
+} catch (std::exception const& error) {
+  return fail(outcome::wrong_usage, error.what());
+}

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: MIT
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include <pipesched/analysis/report.hpp>
+#include <pipesched/io/report_text.hpp>
+#include <pipesched/io/text_timeline.hpp>
+
+#include "commands.hpp"
+#include "decimal.hpp"
+#include "files.hpp"
+#include "study.hpp"
+
+namespace {
+
+bool is_terminal() { return ::isatty(STDOUT_FILENO) == 1; }
+
+/// The width of the terminal; 80 where the output is not one.
+int terminal_width() {
+  winsize size{};
+  if (is_terminal() && ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0) return size.ws_col;
+  return 80;
+}
+
+/// Whether the output is a terminal that shows colours and a user who has not asked for none (https://no-color.org).
+bool wants_color() {
+  auto const variable = [](char const* name) {
+    auto const* const value = std::getenv(name);
+    return std::string_view(value ? value : "");
+  };
+  return is_terminal() && variable("NO_COLOR").empty() && variable("TERM") != "dumb";
+}
+
+struct show_options {
+  study_options study;
+  bool no_color = false;
+  std::optional<std::string> width;
+};
+
+}  // namespace
+
+void add_show(CLI::App& program, action& run) {
+  auto* const command = program.add_subcommand("show", "The timeline as text");
+  auto const options = std::make_shared<show_options>();
+  options->study.add_to(*command);
+  command->add_flag("--no-color", options->no_color, "No colours, also on a terminal");
+  command->add_option("--width", options->width, "Columns to fold time at (default: the terminal's, or 80)");
+  command->callback([=, &run] {
+    run = [=] {
+      pipesched::text_timeline_options text;
+      text.width = options->width ? static_cast<int>(parse_count("width", *options->width, 40)) : terminal_width();
+      text.color = wants_color() && !options->no_color;
+      options->study.with_timeline([&](auto const& graph, auto const& times, auto const& cost) {
+        auto const report = pipesched::make_report(graph, times, cost);
+        write_stdout(pipesched::text_timeline(graph, times, text) + pipesched::summary_text(report, graph.name()));
+      });
+      return outcome::done;
+    };
+  });
+}
