@@ -31,6 +31,7 @@
 #include <pipesched/schedules/looped_bfs.hpp>
 #include <pipesched/schedules/one_f_one_b.hpp>
 #include <pipesched/schedules/one_f_one_b_overlap.hpp>
+#include <pipesched/schedules/registry.hpp>
 #include <pipesched/schedules/zb_h1.hpp>
 #include <pipesched/schedules/zb_h2.hpp>
 
@@ -56,7 +57,14 @@
 #include <pipesched/io/csv_cells.hpp>
 #include <pipesched/io/describe.hpp>
 #include <pipesched/io/diagnostic.hpp>
+#include <pipesched/io/dot.hpp>
 #include <pipesched/io/json_text.hpp>
+#include <pipesched/io/op_label.hpp>
+#include <pipesched/io/report_json.hpp>
+#include <pipesched/io/report_text.hpp>
+#include <pipesched/io/stage_list.hpp>
+#include <pipesched/io/text_table.hpp>
+#include <pipesched/io/text_timeline.hpp>
 #include <pipesched/io/torch_action.hpp>
 #include <pipesched/io/torch_csv.hpp>
 #include <pipesched/io/torch_csv_writer.hpp>

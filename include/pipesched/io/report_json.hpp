@@ -16,6 +16,7 @@
 
 #include <pipesched/analysis/report.hpp>
 #include <pipesched/io/json_text.hpp>
+#include <pipesched/io/stage_list.hpp>
 
 namespace pipesched {
 inline namespace v0 {
@@ -76,8 +77,7 @@ template <time_value T>
 
 template <time_value T>
 [[nodiscard]] std::string json_rank(rank_report<T> const& r) {
-  std::string stages;
-  for (auto copy : r.stages) fmt::format_to(std::back_inserter(stages), "{}{}", stages.empty() ? "" : ", ", copy.stage);
+  auto const stages = stages_text(r.stages, ", ");
   return fmt::format(R"({{"rank": {}, "stages": [{}], "busy": {}, "idle": {}, "first_start": {}, "last_end": {}, )"
                      R"("peak_activations": {}, "parameter_copies": {}, "warmup": {}}})",
                      r.rank, stages, json_number(r.busy), json_number(r.idle), json_number(r.first_start),

@@ -19,6 +19,7 @@
 
 #include <pipesched/analysis/critical_path.hpp>
 #include <pipesched/analysis/report.hpp>
+#include <pipesched/io/stage_list.hpp>
 #include <pipesched/io/text_table.hpp>
 
 namespace pipesched {
@@ -39,12 +40,6 @@ template <time_value T>
 }
 
 namespace detail {
-
-[[nodiscard]] inline std::string stages_text(std::vector<stage_copy> const& stages) {
-  std::string text;
-  for (auto copy : stages) fmt::format_to(std::back_inserter(text), "{}{}", text.empty() ? "" : ",", copy.stage);
-  return text;
-}
 
 /// Idle time of all ranks together, by what it waited for.
 template <time_value T>
@@ -70,7 +65,7 @@ template <time_value T>
   text_table table(
       {"rank", "stages", "busy", "idle", "warmup", "steady", "cooldown", "from", "to", "peak", "at", "copies"});
   for (auto const& r : all.per_rank)
-    table.add({fmt::format("{}", r.rank), stages_text(r.stages), time_text(r.busy), time_text(r.idle),
+    table.add({fmt::format("{}", r.rank), stages_text(r.stages, ","), time_text(r.busy), time_text(r.idle),
                time_text(r.idle_phase.warmup), time_text(r.idle_phase.steady), time_text(r.idle_phase.cooldown),
                time_text(r.first_start), time_text(r.last_end), fmt::format("{}", r.peak_activations),
                time_text(r.peak_time), fmt::format("{}", r.parameter_copies)});

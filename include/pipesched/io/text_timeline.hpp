@@ -18,7 +18,7 @@
 
 #include <fmt/format.h>
 
-#include <pipesched/analysis/idle.hpp>
+#include <pipesched/analysis/cost.hpp>
 #include <pipesched/analysis/timeline.hpp>
 #include <pipesched/graph/op_graph.hpp>
 #include <pipesched/io/op_label.hpp>
@@ -123,7 +123,7 @@ class text_picture {
     double mean = 0;
     std::int64_t blocks = 0;
     std::int64_t quantum = 0;
-    for_each_shown([&](std::uint32_t first, std::uint32_t after) {
+    for_each_block([&](std::uint32_t first, std::uint32_t after) {
       double const duration = double(times_.duration(node_id{first}));
       if constexpr (std::integral<T>)
         quantum = std::gcd(std::gcd(quantum, std::int64_t(times_.start(node_id{first}))),
@@ -140,7 +140,7 @@ class text_picture {
     auto const needed = [&](int gap) {
       double most = 0;
       double const limit = (longest_label + gap) / (mean / 8);
-      for_each_shown([&](std::uint32_t first, std::uint32_t after) {
+      for_each_block([&](std::uint32_t first, std::uint32_t after) {
         double const duration = double(times_.duration(node_id{first}));
         if (duration > 0) most = std::max(most, double(label(first, after).size() + std::size_t(gap)) / duration);
       });
@@ -163,9 +163,20 @@ class text_picture {
     fold_ = scale_.quantum > 0 ? room / scale_.columns_per_quantum * scale_.columns_per_quantum : room;
   }
 
+  /// Calls `visit(first, after)` for each block, a lone node or a pair, of every lane.
   template <class Visit>
-  void for_each_shown(Visit&& visit) const {
-    for (int lane = 0; lane < graph_.lanes(); ++lane) for_each_block(graph_, lane, visit);
+  void for_each_block(Visit&& visit) const {
+    for (int lane = 0; lane < graph_.lanes(); ++lane) {
+      auto const end = graph_.lane_end(lane);
+      for (auto node = graph_.lane_begin(lane); node < end;) {
+        auto const after = after_block(node, end);
+        visit(node, after);
+        node = after;
+      }
+    }
+  }
+  [[nodiscard]] std::uint32_t after_block(std::uint32_t node, std::uint32_t end) const noexcept {
+    return node + (graph_.opens_pair(node, end) ? 2 : 1);
   }
 
   /// Ticks at round times, so far apart that their numbers do not touch.
@@ -194,7 +205,7 @@ class text_picture {
     auto const end = graph_.lane_end(lane);
     auto at = from;
     while (next < end) {
-      auto const after = next + (graph_.opens_pair(next, end) ? 2 : 1);
+      auto const after = after_block(next, end);
       auto const begin = scale_.column(times_.start(node_id{next}));
       auto const finish = scale_.column(times_.end(node_id{next}));
       if (begin >= to && finish > begin) break;

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+/// \file
+/// The stages of a rank in one line.
+
+#include <algorithm>
+#include <iterator>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include <pipesched/core/placement.hpp>
+
+namespace pipesched {
+inline namespace v0 {
+namespace detail {
+
+/// The numbers in ascending order, of whatever copy they are.
+[[nodiscard]] inline std::string stages_text(std::vector<stage_copy> const& held, std::string_view separator) {
+  std::vector<int> stages;
+  for (auto copy : held) stages.push_back(copy.stage);
+  std::sort(stages.begin(), stages.end());
+  std::string text;
+  for (int const stage : stages)
+    fmt::format_to(std::back_inserter(text), "{}{}", text.empty() ? std::string_view{} : separator, stage);
+  return text;
+}
+
+}  // namespace detail
+}  // namespace v0
+}  // namespace pipesched
