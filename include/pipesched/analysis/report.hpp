@@ -82,10 +82,10 @@ constexpr double share(auto part, auto whole) noexcept {
 /// Counts the forwards of a rank before its first backward that alternate with none; see `rank_report::warmup`.
 class warmup_counter {
  public:
-  constexpr void block(std::int64_t forwards, bool backward) noexcept {
+  constexpr void block(std::int64_t forwards, bool backward, bool pair) noexcept {
     if (backward && !seen_backward_) {
       seen_backward_ = true;
-      first_is_pair_ = forwards > 0;
+      first_is_pair_ = pair;
     }
     (seen_backward_ ? after_ : before_) += forwards;
   }
@@ -158,6 +158,7 @@ constexpr void report_ranks(op_graph const& graph, timeline<T> const& times, Cos
       int const layer = graph.layer(node_id{steps[member].node});
       bool const is_forward = pass_of(o.kind()) == pass::forward;
       (is_forward ? forward : backward) = true;
+      if (o.in_pair()) forward = backward = true;  // a lowered pair is one block, whichever its event is
       if (o.kind() == op_kind::forward || (o.kind() == op_kind::attention_forward && layer == 0)) ++chunk_forwards;
       now.held += memory.taken(o, layer);
       if (now.held > rank.peak_activations) {
@@ -170,7 +171,7 @@ constexpr void report_ranks(op_graph const& graph, timeline<T> const& times, Cos
     for (auto member = at; member < after; ++member)
       now.held -= memory.freed(steps[member].what, graph.layer(node_id{steps[member].node}));
     now.phases.op(forward, backward, start, end);
-    now.warmup.block(chunk_forwards, backward);
+    now.warmup.block(chunk_forwards, backward, forward && backward);
     at = after;
   }
   for (std::size_t r = 0; r < ranks.size(); ++r) {

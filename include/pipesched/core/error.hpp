@@ -119,6 +119,12 @@ constexpr check_result at_most(std::string_view parameter, number value, number 
   return parameter_violation{parameter, value, "must be at most", bound, reason};
 }
 
+/// A real `value` that must be larger than `bound`; NaN is not.
+constexpr check_result above(std::string_view parameter, double value, double bound, std::string_view reason = {}) {
+  if (value > bound) return {};
+  return parameter_violation{parameter, value, "must be greater than", bound, reason};
+}
+
 constexpr check_result multiple_of(std::string_view parameter, std::int64_t value, std::int64_t divisor,
                                    std::string_view reason = {}) {
   if (divisor != 0 && value % divisor == 0) return {};

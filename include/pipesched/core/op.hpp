@@ -109,8 +109,8 @@ enum class pass : std::uint8_t { forward, backward_input, backward_weight };
   return "?";
 }
 
-/// One op of a rank's program: kind, replica, stage (16 bit), microbatch (32 bit), and whether it opens an overlapped
-/// pair. Eight bytes; trivially copyable; not initialised by default.
+/// One op of a rank's program: kind, replica, stage (16 bit), microbatch (32 bit), and its place in an overlapped pair.
+/// Eight bytes; trivially copyable; not initialised by default.
 class op {
  public:
   op() = default;
@@ -118,7 +118,7 @@ class op {
       : bits_(std::uint64_t{microbatch.value} | std::uint64_t{stage.value} << stage_shift |
               std::uint64_t{replica.value} << replica_shift | std::uint64_t(kind) << kind_shift) {}
 
-  [[nodiscard]] constexpr op_kind kind() const noexcept { return op_kind((bits_ >> kind_shift) & 0x7F); }
+  [[nodiscard]] constexpr op_kind kind() const noexcept { return op_kind((bits_ >> kind_shift) & 0x3F); }
   [[nodiscard]] constexpr int stage() const noexcept { return int((bits_ >> stage_shift) & 0xFFFF); }
   [[nodiscard]] constexpr int replica() const noexcept { return int((bits_ >> replica_shift) & 0xFF); }
   [[nodiscard]] constexpr std::int64_t microbatch() const noexcept { return std::int64_t(bits_ & 0xFFFFFFFF); }
@@ -126,8 +126,11 @@ class op {
   /// Whether this op and the next one of its program are an overlapped pair: one slot, one forward and one backward.
   [[nodiscard]] constexpr bool overlaps_next() const noexcept { return (bits_ & overlap_bit) != 0; }
   [[nodiscard]] constexpr op overlapping_next() const noexcept { return from_packed(bits_ | overlap_bit); }
+  /// Whether this is an event of a lowered overlapped pair: its pair's other events run on the same rank beside it.
+  [[nodiscard]] constexpr bool in_pair() const noexcept { return (bits_ & in_pair_bit) != 0; }
+  [[nodiscard]] constexpr op put_in_pair() const noexcept { return from_packed(bits_ | in_pair_bit); }
   /// The same op, outside any pair.
-  [[nodiscard]] constexpr op alone() const noexcept { return from_packed(bits_ & ~overlap_bit); }
+  [[nodiscard]] constexpr op alone() const noexcept { return from_packed(bits_ & ~(overlap_bit | in_pair_bit)); }
 
   /// The op of another kind for the same stage, replica and microbatch, outside any pair.
   [[nodiscard]] constexpr op as(op_kind kind) const noexcept {
@@ -139,7 +142,8 @@ class op {
     return from_packed(bits_ + std::uint64_t(count));
   }
 
-  /// Bits 0..31 microbatch, 32..47 stage, 48..55 replica, 56..62 kind, 63 opens a pair; the same on every compiler.
+  /// Bits 0..31 microbatch, 32..47 stage, 48..55 replica, 56..61 kind, 62 event of a pair, 63 opens a pair; the same on
+  /// every compiler.
   [[nodiscard]] constexpr std::uint64_t packed() const noexcept { return bits_; }
   [[nodiscard]] static constexpr op from_packed(std::uint64_t bits) noexcept {
     op result;
@@ -157,6 +161,7 @@ class op {
   static constexpr int stage_shift = 32;
   static constexpr int replica_shift = 48;
   static constexpr int kind_shift = 56;
+  static constexpr std::uint64_t in_pair_bit = std::uint64_t{1} << 62;
   static constexpr std::uint64_t overlap_bit = std::uint64_t{1} << 63;
 
   std::uint64_t bits_;

@@ -21,7 +21,7 @@ enum class edge_kind : std::uint8_t {
   gradient,    ///< B or I (s+1,b) -> B or I (s,b), or along a skip connection
   stash,       ///< F(s,b) -> B or I (s,b)
   weight,      ///< I(s,b) -> W(s,b)
-  chunk,       ///< between the events of one lowered chunk or pair
+  chunk,       ///< between the events of one lowered chunk or pair, and to the next one where its communication blocks
   custom,      ///< the user's own; `custom_2` and `custom_3` tell several apart
   custom_2,
   custom_3,

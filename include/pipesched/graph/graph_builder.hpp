@@ -53,6 +53,12 @@ class graph_builder {
     edges_.push_back(raw_edge{from.value, to.value, kind});
   }
 
+  /// `node` needs an op that no rank runs; see `op_graph::missing`.
+  constexpr void add_missing(handle node, op expected) {
+    require(at_most("node", node.value, std::int64_t(nodes_.size()) - 1, "nodes - 1"));
+    missing_.push_back(missing_entry{node.value, expected});
+  }
+
   [[nodiscard]] constexpr op_graph build() const {
     auto const n = nodes_.size();
     op_graph::parts graph{where_, microbatches_, name_, streams_};
@@ -70,8 +76,11 @@ class graph_builder {
       graph.nodes[number[i]] = nodes_[i].what;
       graph.layers[number[i]] = nodes_[i].layer;
     }
-    fill(graph.in_begin, graph.in, number, [](raw_edge e) { return std::pair{e.to, e.from}; });
-    fill(graph.out_begin, graph.out, number, [](raw_edge e) { return std::pair{e.from, e.to}; });
+    for (auto const& m : missing_) graph.missing.push_back(missing_producer{node_id{number[m.node]}, m.expected});
+    std::sort(graph.missing.begin(), graph.missing.end(),
+              [](missing_producer const& a, missing_producer const& b) { return a.node < b.node; });
+    fill(graph.in_begin, graph.in, number, &raw_edge::to, &raw_edge::from);
+    fill(graph.out_begin, graph.out, number, &raw_edge::from, &raw_edge::to);
     return op_graph(std::move(graph));
   }
 
@@ -87,20 +96,23 @@ class graph_builder {
     edge_kind kind;
   };
 
-  /// One direction of the edges, grouped by node; `ends` gives (the node that keeps the link, the other node).
-  template <class Ends>
+  struct missing_entry {
+    std::uint32_t node;
+    op expected;
+  };
+
+  /// One direction of the edges, grouped by node: `here` is the end that keeps the link, `there` the other one.
   constexpr void fill(detail::buffer<std::uint32_t>& begin, detail::buffer<link>& links,
-                      std::vector<std::uint32_t> const& number, Ends ends) const {
+                      std::vector<std::uint32_t> const& number, std::uint32_t raw_edge::* here,
+                      std::uint32_t raw_edge::* there) const {
     begin = detail::buffer<std::uint32_t>(nodes_.size() + 1, 0);
     links = detail::buffer<link>(edges_.size());
-    for (auto const& e : edges_) ++begin[number[ends(e).first] + 1];
+    for (auto const& e : edges_) ++begin[number[e.*here] + 1];
     for (std::size_t i = 0; i < nodes_.size(); ++i) begin[i + 1] += begin[i];
     std::vector<std::uint32_t> next(begin.begin(), begin.end());
     auto const rank = [&](std::uint32_t node) { return nodes_[node].lane / std::uint32_t(streams_); };
-    for (auto const& e : edges_) {
-      auto const [here, there] = ends(e);
-      links[next[number[here]]++] = link(number[there], e.kind, rank(here) != rank(there));
-    }
+    for (auto const& e : edges_)
+      links[next[number[e.*here]]++] = link(number[e.*there], e.kind, rank(e.*here) != rank(e.*there));
   }
 
   placement where_;
@@ -109,6 +121,7 @@ class graph_builder {
   int streams_;
   std::vector<entry> nodes_;
   std::vector<raw_edge> edges_;
+  std::vector<missing_entry> missing_;
 };
 
 }  // namespace v0
