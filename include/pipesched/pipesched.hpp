@@ -43,15 +43,22 @@
 #include <pipesched/graph/fault_list.hpp>
 #include <pipesched/graph/graph_builder.hpp>
 #include <pipesched/graph/infer_placement.hpp>
+#include <pipesched/graph/lower_moe.hpp>
+#include <pipesched/graph/moe_events.hpp>
+#include <pipesched/graph/moe_pair_order.hpp>
 #include <pipesched/graph/op_graph.hpp>
 #include <pipesched/graph/op_groups.hpp>
 #include <pipesched/graph/op_index.hpp>
 
 #include <pipesched/analysis/cost.hpp>
 #include <pipesched/analysis/critical_path.hpp>
+#include <pipesched/analysis/decorators.hpp>
+#include <pipesched/analysis/hardware.hpp>
 #include <pipesched/analysis/idle.hpp>
 #include <pipesched/analysis/memory.hpp>
+#include <pipesched/analysis/moe_cost.hpp>
 #include <pipesched/analysis/report.hpp>
+#include <pipesched/analysis/streams.hpp>
 #include <pipesched/analysis/timeline.hpp>
 
 #include <pipesched/io/csv_cells.hpp>
