@@ -93,6 +93,17 @@ struct streams_report {
 
 namespace detail {
 
+/// Calls `visit(first, after)` for each block of a lane, a lone node or a pair of chunk ops, in order.
+template <class Visit>
+constexpr void for_each_block(op_graph const& graph, int lane, Visit&& visit) {
+  auto const end = graph.lane_end(lane);
+  for (auto node = graph.lane_begin(lane); node < end;) {
+    auto const after = node + (graph.opens_pair(node, end) ? 2 : 1);
+    visit(node, after);
+    node = after;
+  }
+}
+
 /// The events of the overlapped pairs of a lane, pair after pair: `visit(first, after)` with node numbers. A lowered
 /// pair's events stand side by side, and the next pair has another forward and another backward.
 template <class Visit>
@@ -191,7 +202,7 @@ class busy_cursor {
     while (next_ < end_ && times_.end(node_id{next_}) <= from) ++next_;
     T covered = 0;
     for (auto n = next_; n < end_ && times_.start(node_id{n}) < to; ++n)
-      covered += common_time(times_.start(node_id{n}), times_.end(node_id{n}), from, to);
+      covered += std::max(T{0}, std::min(to, times_.end(node_id{n})) - std::max(from, times_.start(node_id{n})));
     return covered;
   }
 
@@ -200,6 +211,26 @@ class busy_cursor {
   std::uint32_t next_;
   std::uint32_t end_;
 };
+
+/// The busy share of a compute lane's steady phase, where there is one.
+template <time_value T>
+constexpr std::optional<double> steady_utilization_of(op_graph const& graph, timeline<T> const& times, int lane) {
+  phase_tracker<T> phases;
+  T clock = 0;
+  for_each_block(graph, lane, [&](std::uint32_t first, std::uint32_t after) {
+    bool forward = false;
+    bool backward = false;
+    for (auto n = first; n < after; ++n) {
+      op const o = graph.node(node_id{n});
+      forward |= pass_of(o.kind()) == pass::forward || o.in_pair();
+      backward |= pass_of(o.kind()) != pass::forward || o.in_pair();
+    }
+    phases.gap(times.start(node_id{first}) - clock);
+    clock = times.end(node_id{first});
+    phases.op(forward, backward, times.start(node_id{first}), clock);
+  });
+  return phases.steady_utilization();
+}
 
 template <time_value T>
 constexpr rank_streams_report<T> report_streams_of(op_graph const& graph, timeline<T> const& times, int rank) {
@@ -218,10 +249,7 @@ constexpr rank_streams_report<T> report_streams_of(op_graph const& graph, timeli
   auto const as_real = [](T time) { return static_cast<double>(time); };
   auto const share = [&](T part, T whole) { return whole > T{0} ? as_real(part) / as_real(whole) : 0.0; };
   r.utilization = share(r.compute.busy, times.makespan());
-  if (auto const steady = steady_phase(graph, times, rank)) {
-    auto const busy = busy_cursor<T>(graph, times, compute)(steady->steady_begin, steady->steady_end);
-    r.steady_utilization = share(busy, steady->steady_end - steady->steady_begin);
-  }
+  r.steady_utilization = steady_utilization_of(graph, times, compute);
   r.pairs = pairs_of(graph, times, rank);
   T in_pairs = 0;
   T computing = 0;
