@@ -36,6 +36,7 @@
 #include <pipesched/schedules/zb_h2.hpp>
 
 #include <pipesched/graph/build_graph.hpp>
+#include <pipesched/graph/check_communication.hpp>
 #include <pipesched/graph/check_structure.hpp>
 #include <pipesched/graph/checker.hpp>
 #include <pipesched/graph/edge.hpp>
@@ -61,6 +62,7 @@
 #include <pipesched/analysis/streams.hpp>
 #include <pipesched/analysis/timeline.hpp>
 
+#include <pipesched/io/check_torch_csv.hpp>
 #include <pipesched/io/csv_cells.hpp>
 #include <pipesched/io/describe.hpp>
 #include <pipesched/io/diagnostic.hpp>

@@ -80,7 +80,7 @@ struct fault_text {
     case fault_kind::order_on_rank:
       return {fmt::format(
           "waits for {}, which {}", other,
-          f.other_where.position < f.where.position ? "is in one pair with it" : "comes later on the same rank")};
+          f.other_where.position <= f.where.position ? "is in one pair with it" : "comes later on the same rank")};
     case fault_kind::deadlock:
     case fault_kind::blocked_rank: return {fmt::format("blocked: waits for {} ({})", other, other_place)};
     case fault_kind::unpaired_send:
