@@ -13,8 +13,9 @@ namespace pipesched {
 inline namespace v0 {
 
 /// Runs the bodies, one after another, `times` times; not at all where `times` is negative.
+/// Always inlined: clang leaves calls out where bodies are long, and then a writer lives in memory, not in registers.
 template <class... Bodies>
-constexpr void repeat(std::int64_t times, Bodies&&... bodies) {
+[[gnu::always_inline]] constexpr void repeat(std::int64_t times, Bodies&&... bodies) {
   for (std::int64_t i = 0; i < times; ++i) (bodies(), ...);
 }
 

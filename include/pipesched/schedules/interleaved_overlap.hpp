@@ -45,9 +45,12 @@ struct interleaved_overlap {
     std::int64_t const steady = forwards - warmup;
 
     detail::loop_writer stages(out, shape(), rank);
-    repeat(warmup, [&] { stages.forward(); });
-    repeat(steady, [&] { stages.overlapped(); });
-    repeat(warmup, [&] { stages.backward(); });
+    auto f = [&] { stages.forward(); };
+    auto overlapped_f = [&] { stages.overlapped_forward(); };
+    auto b = [&] { stages.backward(); };
+    repeat(warmup, f);
+    repeat(steady, overlapped_f, b);
+    repeat(warmup, b);
   }
 
  private:

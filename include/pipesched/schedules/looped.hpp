@@ -139,11 +139,8 @@ class loop_writer {
   constexpr loop_writer& backward_input() { return write(gradient_.next().as(op_kind::backward_input)); }
   constexpr loop_writer& backward_weight() { return write(weight_.next()); }
 
-  /// The next forward and the next full backward as one overlapped pair.
-  constexpr loop_writer& overlapped() {
-    write(forward_.next().overlapping_next());
-    return backward();
-  }
+  /// A forward that shares its slot with the op after it, which has to be a full backward.
+  constexpr loop_writer& overlapped_forward() { return write(forward_.next().overlapping_next()); }
 
  private:
   constexpr loop_writer& write(op o) {

@@ -18,8 +18,9 @@ namespace detail {
 /// 1F1B with split backwards: every W follows its microbatch's I with `delay` other I between, and the last `delay` W
 /// end the row. They fill the bubble at its end; one microbatch of delay for each of the ranks that wait longer.
 template <class Writer>
-constexpr void write_with_delayed_weights(Writer& stage, std::int64_t forwards, std::int64_t warmup,
+constexpr void write_with_delayed_weights(Writer const& fresh, std::int64_t forwards, std::int64_t warmup,
                                           std::int64_t delay) {
+  Writer stage = fresh;  // a copy of its own, which compilers keep in registers
   warmup = std::min(warmup, forwards);
   delay = std::min(delay, forwards);
   std::int64_t const steady = forwards - warmup;
