@@ -64,7 +64,7 @@ struct rank_streams_report {
   stream_report<T> all_to_all = {};
   stream_report<T> p2p = {};
   std::vector<pair_report<T>> pairs = {};
-  std::optional<double> mean_pair = {};           ///< mean effective F&B; none without pairs
+  std::optional<double> mean_pair = {};           ///< mean effective F&B: none without pairs
   double utilization = 0;                         ///< busy share of the compute stream
   std::optional<double> steady_utilization = {};  ///< the same in the steady phase, where there is one
   std::optional<double> pair_utilization = {};    ///< the same within overlapped pairs, where there are any
