@@ -33,9 +33,14 @@ struct loop_shape {
   /// of all N, and equals torch's m / max(1, m / P) wherever torch takes the shape.
   [[nodiscard]] constexpr int group_size() const {
     if (group > 0) return std::min(group, microbatches);
-    int size = std::min(ranks, microbatches);
-    while (microbatches % size != 0 && microbatches % size < ranks) ++size;
-    return size;
+    int const enough = std::min(ranks, microbatches);
+    int size = enough;
+    for (;;) {
+      int const full_groups = (microbatches - 1) / size;
+      if (microbatches - full_groups * size >= enough) return size;
+      // Larger groups would only shorten the last one further, until there is one group less.
+      size = (microbatches - 1) / full_groups + 1;
+    }
   }
 
   /// Forwards of a group before its first one on the last chunk.
@@ -43,10 +48,11 @@ struct loop_shape {
 
   /// Whether groups of `size` deadlock, where rank 0 warms up with `lead` forwards more than all but one pass.
   ///
-  /// Rank P-1 has no lead. Its forward number v*N + 1, which is the second of the second group, comes after its
-  /// backward number N, the first that waits for rank 0: for rank 0's first backward. Rank 0 takes that microbatch up
-  /// again, on the next chunk, as its forward number v*N + L + 1, with L the size of the second group. A cycle is
-  /// there where the lead reaches so far. The shortest pair of neighbours decides: a full group and the last one.
+  /// Rank P-1 has no lead. Its forward number v*N + 1 (from 0), which is the second of the second group, comes after
+  /// its backward number N, or in one slot with it: the first that waits for rank 0, for its first backward. Rank 0
+  /// takes that microbatch up again, on the next chunk, as its forward number v*N + L + 1, with L the size of the
+  /// second group. Where the lead reaches so far there is a cycle. The shortest pair of neighbours decides: a full
+  /// group and the last one.
   [[nodiscard]] constexpr bool makes_cycle(std::int64_t size, std::int64_t lead) const {
     if (chunks == 1 || size >= microbatches) return false;
     auto const last = microbatches % size == 0 ? size : microbatches % size;
