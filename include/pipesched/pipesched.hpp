@@ -39,6 +39,7 @@
 #include <pipesched/graph/check_communication.hpp>
 #include <pipesched/graph/check_structure.hpp>
 #include <pipesched/graph/checker.hpp>
+#include <pipesched/graph/communication_plan.hpp>
 #include <pipesched/graph/edge.hpp>
 #include <pipesched/graph/execution_order.hpp>
 #include <pipesched/graph/fault_list.hpp>
@@ -50,6 +51,8 @@
 #include <pipesched/graph/op_graph.hpp>
 #include <pipesched/graph/op_groups.hpp>
 #include <pipesched/graph/op_index.hpp>
+#include <pipesched/graph/plan_communication.hpp>
+#include <pipesched/graph/read_plan.hpp>
 
 #include <pipesched/analysis/cost.hpp>
 #include <pipesched/analysis/critical_path.hpp>
@@ -61,6 +64,10 @@
 #include <pipesched/analysis/report.hpp>
 #include <pipesched/analysis/streams.hpp>
 #include <pipesched/analysis/timeline.hpp>
+#include <pipesched/analysis/transport.hpp>
+#include <pipesched/analysis/transport_engine.hpp>
+#include <pipesched/analysis/transport_layout.hpp>
+#include <pipesched/analysis/transport_model.hpp>
 
 #include <pipesched/io/check_torch_csv.hpp>
 #include <pipesched/io/csv_cells.hpp>

@@ -7,9 +7,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string>
 #include <vector>
 
 #include <pipesched/core/buffer.hpp>
+#include <pipesched/core/error.hpp>
 #include <pipesched/graph/edge.hpp>
 #include <pipesched/graph/op_graph.hpp>
 
@@ -189,6 +191,31 @@ class execution_order {
   std::size_t count_ = 0;
   std::vector<blocked_lane> blocked_;
 };
+
+namespace detail {
+
+/// Refuses a graph that cannot be run to its end, with the first reason.
+constexpr void require_runnable(op_graph const& graph, execution_order const& order) {
+  if (!order.complete()) {
+    auto const cycle = order.cycle(graph);
+    std::string text = "deadlock:";
+    for (auto const& wait : cycle)
+      text.append(&wait == cycle.data() ? " " : ", ")
+          .append(to_string(graph.node(wait.node)))
+          .append(" waits for ")
+          .append(to_string(graph.node(wait.awaited)));
+    PIPESCHED_FAIL(schedule_error(text));
+  }
+  if (!graph.missing().empty()) {
+    auto const& first = graph.missing().front();
+    PIPESCHED_FAIL(schedule_error(to_string(graph.node(first.node))
+                                      .append(" needs ")
+                                      .append(to_string(first.expected))
+                                      .append(", which is in no program")));
+  }
+}
+
+}  // namespace detail
 
 }  // namespace v0
 }  // namespace pipesched
