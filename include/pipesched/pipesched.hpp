@@ -3,7 +3,7 @@
 
 /// \file
 /// The whole library, but for what brings a dependency of its own: the matchers for Catch2 (`testing/`), the MPI
-/// adapter (`runtime/mpi.hpp`) and the JSON reader (`io/json_reader.hpp`).
+/// adapter (`runtime/mpi.hpp`) and the JSON reader (`io/json_reader*.hpp`).
 
 #include <pipesched/core/buffer.hpp>
 #include <pipesched/core/concepts.hpp>
@@ -59,6 +59,7 @@
 #include <pipesched/analysis/decorators.hpp>
 #include <pipesched/analysis/hardware.hpp>
 #include <pipesched/analysis/idle.hpp>
+#include <pipesched/analysis/measured_cost.hpp>
 #include <pipesched/analysis/memory.hpp>
 #include <pipesched/analysis/moe_cost.hpp>
 #include <pipesched/analysis/report.hpp>
@@ -74,7 +75,10 @@
 #include <pipesched/io/describe.hpp>
 #include <pipesched/io/diagnostic.hpp>
 #include <pipesched/io/dot.hpp>
+#include <pipesched/io/json.hpp>
 #include <pipesched/io/json_text.hpp>
+#include <pipesched/io/measured_csv.hpp>
+#include <pipesched/io/measured_name.hpp>
 #include <pipesched/io/op_label.hpp>
 #include <pipesched/io/report_json.hpp>
 #include <pipesched/io/report_text.hpp>
