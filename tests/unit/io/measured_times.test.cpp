@@ -7,8 +7,8 @@
 #include <vector>
 
 #include <pipesched/analysis/timeline.hpp>
-#include <pipesched/graph/build_graph.hpp>
 #include <pipesched/core/schedule_builder.hpp>
+#include <pipesched/graph/build_graph.hpp>
 #include <pipesched/io/json_reader.hpp>
 #include <pipesched/io/measured_csv.hpp>
 #include <pipesched/schedules/dual_pipe.hpp>
