@@ -62,7 +62,9 @@
 #include <pipesched/analysis/measured_cost.hpp>
 #include <pipesched/analysis/memory.hpp>
 #include <pipesched/analysis/moe_cost.hpp>
+#include <pipesched/analysis/plan_buffers.hpp>
 #include <pipesched/analysis/report.hpp>
+#include <pipesched/analysis/send_budget.hpp>
 #include <pipesched/analysis/streams.hpp>
 #include <pipesched/analysis/timeline.hpp>
 #include <pipesched/analysis/transport.hpp>
