@@ -13,10 +13,19 @@
 #include <pipesched/analysis/moe_cost.hpp>
 #include <pipesched/core/schedule.hpp>
 #include <pipesched/graph/moe_pair_order.hpp>
+#include <pipesched/schedules/chimera.hpp>
 #include <pipesched/schedules/dual_pipe.hpp>
 #include <pipesched/schedules/dual_pipe_v.hpp>
+#include <pipesched/schedules/eager_one_f_one_b.hpp>
 #include <pipesched/schedules/gpipe.hpp>
+#include <pipesched/schedules/interleaved.hpp>
+#include <pipesched/schedules/interleaved_overlap.hpp>
+#include <pipesched/schedules/interleaved_zb.hpp>
+#include <pipesched/schedules/looped_bfs.hpp>
 #include <pipesched/schedules/one_f_one_b.hpp>
+#include <pipesched/schedules/one_f_one_b_overlap.hpp>
+#include <pipesched/schedules/zb_h1.hpp>
+#include <pipesched/schedules/zb_h2.hpp>
 
 #include "support/random_schedules.hpp"
 
@@ -25,9 +34,13 @@ namespace test_support {
 /// Schedules with and without pairs and split backwards, on all kinds of placements, some of them random.
 inline std::vector<pipesched::schedule> moe_schedules() {
   using namespace pipesched;
-  std::vector<schedule> all{generate(gpipe{1, 1}),       generate(gpipe{3, 5}),       generate(one_f_one_b{1, 3}),
-                            generate(one_f_one_b{4, 2}), generate(one_f_one_b{4, 9}), generate(dual_pipe{2, 4}),
-                            generate(dual_pipe{4, 10}),  generate(dual_pipe_v{2, 6}), generate(dual_pipe_v{4, 10})};
+  std::vector<schedule> all;
+  auto const add = [&](auto const&... generators) { (all.push_back(generate(generators)), ...); };
+  add(gpipe{1, 1}, gpipe{3, 5}, one_f_one_b{1, 3}, one_f_one_b{4, 2}, one_f_one_b{4, 9}, eager_one_f_one_b{4, 7});
+  add(interleaved{2, 4, 2}, interleaved{3, 7, 3}, looped_bfs{2, 5, 3}, interleaved_zb{2, 6, 2}, chimera{4, 4});
+  add(zb_h1{1, 2}, zb_h1{4, 9}, zb_h2{3, 8});
+  add(one_f_one_b_overlap{1, 4}, one_f_one_b_overlap{4, 9}, interleaved_overlap{2, 4, 2}, interleaved_overlap{4, 8, 3});
+  add(dual_pipe{2, 4}, dual_pipe{4, 10}, dual_pipe_v{1, 2}, dual_pipe_v{2, 6}, dual_pipe_v{4, 10});
   std::mt19937 random(7);
   for (auto const& where : {placement::linear(3), placement::loop(2, 2), placement::v(2), placement::bidirectional(4)})
     for (int i = 0; i < 4; ++i) all.push_back(random_schedule(where, 6, random));
