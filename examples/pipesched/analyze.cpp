@@ -4,8 +4,10 @@
 
 #include <pipesched/analysis/critical_path.hpp>
 #include <pipesched/analysis/report.hpp>
+#include <pipesched/analysis/streams.hpp>
 #include <pipesched/io/report_json.hpp>
 #include <pipesched/io/report_text.hpp>
+#include <pipesched/io/streams_text.hpp>
 
 #include "commands.hpp"
 #include "files.hpp"
@@ -21,9 +23,16 @@ void add_analyze(CLI::App& program, action& run) {
     run = [=] {
       study->with_timeline([&](auto const& graph, auto const& times, auto const& cost) {
         auto const report = pipesched::make_report(graph, times, cost);
-        if (*format == "json") return write_stdout(pipesched::report_json(report, graph.name()));
-        write_stdout(pipesched::report_text(report, graph.name()) +
-                     pipesched::critical_path_text(graph, pipesched::critical_path(graph, times, cost)));
+        bool const json = *format == "json";
+        if (study->lowers()) {
+          auto const streams = pipesched::analyze_streams(graph, times);
+          if (json) return write_stdout(pipesched::report_json(report, streams, graph.name()));
+          write_stdout(pipesched::report_text(report, graph.name()) + "\n" + pipesched::streams_text(streams) + "\n");
+        } else {
+          if (json) return write_stdout(pipesched::report_json(report, graph.name()));
+          write_stdout(pipesched::report_text(report, graph.name()));
+        }
+        write_stdout(pipesched::critical_path_text(graph, pipesched::critical_path(graph, times, cost)));
       });
       return outcome::done;
     };

@@ -76,23 +76,42 @@ void spread(std::string_view parameter, std::vector<decimal>& values, int stages
 
 void cost_options::add_to(CLI::App& command) {
   auto const group = std::string("COST");
-  command.add_option("--forward", forward_, "Time of a stage's forward (default 1)")->group(group);
-  command.add_option("--backward-input", backward_input_, "Time of its backward for the input (default 1)")
-      ->group(group);
-  command.add_option("--backward-weight", backward_weight_, "Time of its backward for the weights (default 1)")
-      ->group(group);
-  command.add_option("--overlapped", overlapped_, "Time of an overlapped pair (default: forward and backward)")
-      ->group(group);
+  std::vector<CLI::Option*> chunk_times{
+      command.add_option("--forward", forward_, "Time of a stage's forward (default 1)"),
+      command.add_option("--backward-input", backward_input_, "Time of its backward for the input (default 1)"),
+      command.add_option("--backward-weight", backward_weight_, "Time of its backward for the weights (default 1)"),
+      command.add_option("--overlapped", overlapped_, "Time of an overlapped pair (default: forward and backward)"),
+      command
+          .add_option("--cost-per", per_, "The times are of a stage, or of a rank: then each of its v chunks takes 1/v")
+          ->check(CLI::IsMember({"stage", "rank"})),
+      command.add_option("--cost", file_,
+                         "A JSON file of times, per stage and kind: {\"forward\": [1, 1, 1, 2], \"backward_input\": 1, "
+                         "\"backward_weight\": 1, \"overlapped\": 3, \"latency\": 0}")};
+  for (auto* const option : chunk_times) option->group(group);
   command.add_option("--latency", latency_, "Time from one rank to another (default 0)")->group(group);
   command.add_option("--stage-scale", stage_scale_, "One factor per stage: 1,1,1,2")->group(group);
-  command.add_option("--cost-per", per_, "The times are of a stage, or of a rank: then each of its v chunks takes 1/v")
-      ->check(CLI::IsMember({"stage", "rank"}))
-      ->group(group);
-  command
-      .add_option("--cost", file_,
-                  "A JSON file of times, per stage and kind: {\"forward\": [1, 1, 1, 2], \"backward_input\": 1, "
-                  "\"backward_weight\": 1, \"overlapped\": 3, \"latency\": 0}")
-      ->group(group);
+  moe_.add_to(command, chunk_times);
+}
+
+std::vector<decimal> cost_options::factors_of(int stages) const {
+  std::vector<decimal> factors{decimal::of(std::int64_t{1})};
+  if (!stage_scale_.empty()) {
+    factors = parse_list("stage-scale", stage_scale_);
+    if (factors.size() != std::size_t(stages))
+      throw usage_error(
+          fmt::format("stage-scale (number of factors) = {}, must be {} (one per stage)", factors.size(), stages));
+  }
+  spread("stage-scale", factors, stages);
+  return factors;
+}
+
+pipesched::op_graph cost_options::lowered(pipesched::op_graph chunks) const {
+  if (!lowers()) return chunks;
+  return pipesched::lower_moe(chunks, moe_.lowering());
+}
+
+any_moe_cost cost_options::for_events(int stages) const {
+  return moe_.costs(parse_time("latency", latency_), factors_of(stages));
 }
 
 any_cost cost_options::for_stages(int stages, int ranks) const {
@@ -111,14 +130,7 @@ any_cost cost_options::for_stages(int stages, int ranks) const {
     if (read.latency) times.latency = *read.latency;
   }
 
-  std::vector<decimal> factors{decimal::of(std::int64_t{1})};
-  if (!stage_scale_.empty()) {
-    factors = parse_list("stage-scale", stage_scale_);
-    if (factors.size() != std::size_t(stages))
-      throw usage_error(
-          fmt::format("stage-scale (number of factors) = {}, must be {} (one per stage)", factors.size(), stages));
-  }
-  spread("stage-scale", factors, stages);
+  auto const factors = factors_of(stages);
   int const chunks = per_ == "rank" ? std::max(1, stages / ranks) : 1;
 
   struct kind {

@@ -9,8 +9,10 @@
 
 #include <CLI/CLI.hpp>
 #include <pipesched/analysis/cost.hpp>
+#include <pipesched/graph/op_graph.hpp>
 
 #include "decimal.hpp"
+#include "moe_costs.hpp"
 
 /// A cost model that counts in whole numbers where every time is one.
 using any_cost = std::variant<pipesched::stage_cost<std::int64_t>, pipesched::stage_cost<double>>;
@@ -23,7 +25,26 @@ class cost_options {
   /// The times of each stage of a schedule. Throws `usage_error` where they don't suit it.
   [[nodiscard]] any_cost for_stages(int stages, int ranks) const;
 
+  /// Whether chunks are to become mixture-of-experts events.
+  [[nodiscard]] bool lowers() const { return moe_.given(); }
+  /// The graph that the times are of: `chunks` itself, or its events. Throws `usage_error` and what lowering throws.
+  [[nodiscard]] pipesched::op_graph lowered(pipesched::op_graph chunks) const;
+  /// The times of events. Throws `usage_error` where they don't suit the stages.
+  [[nodiscard]] any_moe_cost for_events(int stages) const;
+  /// Calls `visit(cost)` with the times that `lowered` graphs of so many stages and ranks take.
+  template <class Visit>
+  void with_model(int stages, int ranks, Visit&& visit) const {
+    if (lowers())
+      std::visit(visit, for_events(stages));
+    else
+      std::visit(visit, for_stages(stages, ranks));
+  }
+
  private:
+  /// The factors of `--stage-scale`, one per stage.
+  [[nodiscard]] std::vector<decimal> factors_of(int stages) const;
+
+  moe_cost_options moe_;
   std::string forward_ = "1";
   std::string backward_input_ = "1";
   std::string backward_weight_ = "1";

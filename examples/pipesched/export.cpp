@@ -21,7 +21,7 @@ struct export_options {
 
 std::string text_of(export_options const& options) {
   if (options.format == "torch-csv") return pipesched::write_torch_csv(options.study.load());
-  if (options.format == "dot") return pipesched::dot(pipesched::build_graph(options.study.load()));
+  if (options.format == "dot") return pipesched::dot(options.study.graph());
   throw usage_error(fmt::format("format = {}, which this build does not write", options.format));
 }
 

@@ -19,12 +19,17 @@ class study_options {
 
   [[nodiscard]] pipesched::schedule load() const { return input_.load(); }
 
+  /// Whether the graph is one of mixture-of-experts events.
+  [[nodiscard]] bool lowers() const { return cost_.lowers(); }
+  /// The graph of the schedule's ops, or of their mixture-of-experts events. Throws what the library throws.
+  [[nodiscard]] pipesched::op_graph graph() const { return cost_.lowered(pipesched::build_graph(load())); }
+
   /// Calls `visit(graph, timeline, cost)`. Throws what the library throws.
   template <class Visit>
   void with_timeline(Visit&& visit) const {
-    auto const graph = pipesched::build_graph(load());
-    std::visit([&](auto const& cost) { visit(graph, pipesched::make_timeline(graph, cost), cost); },
-               cost_.for_stages(graph.stages(), graph.ranks()));
+    auto const graph = this->graph();
+    cost_.with_model(graph.stages(), graph.ranks(),
+                     [&](auto const& cost) { visit(graph, pipesched::make_timeline(graph, cost), cost); });
   }
 
  private:

@@ -85,6 +85,7 @@
 #include <pipesched/io/report_json.hpp>
 #include <pipesched/io/report_text.hpp>
 #include <pipesched/io/stage_list.hpp>
+#include <pipesched/io/streams_text.hpp>
 #include <pipesched/io/text_table.hpp>
 #include <pipesched/io/text_timeline.hpp>
 #include <pipesched/io/torch_action.hpp>

@@ -15,6 +15,7 @@
 #include <fmt/format.h>
 
 #include <pipesched/analysis/report.hpp>
+#include <pipesched/analysis/streams.hpp>
 #include <pipesched/io/json_text.hpp>
 #include <pipesched/io/stage_list.hpp>
 
@@ -75,13 +76,45 @@ template <time_value T>
   return text;
 }
 
+/// The members of a rank's object.
 template <time_value T>
 [[nodiscard]] std::string json_rank(rank_report<T> const& r) {
   auto const stages = stages_text(r.stages, ", ");
-  return fmt::format(R"({{"rank": {}, "stages": [{}], "busy": {}, "idle": {}, "first_start": {}, "last_end": {}, )"
-                     R"("peak_activations": {}, "parameter_copies": {}, "warmup": {}}})",
+  return fmt::format(R"("rank": {}, "stages": [{}], "busy": {}, "idle": {}, "first_start": {}, "last_end": {}, )"
+                     R"("peak_activations": {}, "parameter_copies": {}, "warmup": {})",
                      r.rank, stages, json_number(r.busy), json_number(r.idle), json_number(r.first_start),
                      json_number(r.last_end), r.peak_activations, r.parameter_copies, r.warmup);
+}
+
+/// What is exposed and hidden of the all-to-alls, and the overlapped pairs, of a rank or of all.
+template <class Streams>
+[[nodiscard]] std::string json_overlap(Streams const& streams, auto exposed, auto hidden) {
+  return fmt::format(R"("exposed_communication": {}, "hidden_communication": {}, "mean_pair": {}, )"
+                     R"("pair_utilization": {})",
+                     json_number(exposed), json_number(hidden), json_fraction(streams.mean_pair),
+                     json_fraction(streams.pair_utilization));
+}
+
+/// The streams of a rank: one object per stream, and in it one per kind of event.
+template <time_value T>
+[[nodiscard]] std::string json_streams(rank_streams_report<T> const& r) {
+  auto const exposure = [](stream on, auto const& part) {
+    if (on == stream::compute) return std::string();
+    return fmt::format(R"(, "exposed": {}, "hidden": {})", json_number(part.exposed), json_number(part.hidden));
+  };
+  std::string text = "\"streams\": {";
+  for (auto on : {stream::compute, stream::all_to_all, stream::p2p}) {
+    auto const& s = r.of(on);
+    fmt::format_to(std::back_inserter(text), R"({}"{}": {{"busy": {}, "idle": {}{}, "kinds": {{)",
+                   on == stream::compute ? "" : ",\n    ", name_of(on), json_number(s.busy), json_number(s.idle),
+                   exposure(on, s));
+    for (auto const& of_kind : s.kinds)
+      fmt::format_to(std::back_inserter(text), R"({}"{}": {{"count": {}, "busy": {}{}}})",
+                     &of_kind == s.kinds.data() ? "" : ", ", name_of(of_kind.kind), of_kind.count,
+                     json_number(of_kind.busy), exposure(on, of_kind));
+    text += "}}";
+  }
+  return text + "}";
 }
 
 }  // namespace detail
@@ -92,11 +125,30 @@ template <time_value T>
 [[nodiscard]] std::string report_json(report<T> const& all, std::string_view schedule) {
   std::string text = "{" + detail::json_figures(all, schedule) + ",\n \"per_rank\": [";
   for (std::size_t i = 0; i < all.per_rank.size(); ++i) {
-    text += i == 0 ? "\n  " : ",\n  ";
-    text += detail::json_rank(all.per_rank[i]);
+    text += i == 0 ? "\n  {" : ",\n  {";
+    text += detail::json_rank(all.per_rank[i]) + "}";
   }
   text += "]}\n";
   return text;
+}
+
+/// The same for a graph of mixture-of-experts events, with what their communication costs: "exposed_communication",
+/// "hidden_communication" (of the all-to-alls), "mean_pair" (the effective F&B) and "pair_utilization" over all ranks
+/// and of each, and the streams of each rank by kind of event.
+template <time_value T>
+[[nodiscard]] std::string report_json(report<T> const& all, streams_report<T> const& streams,
+                                      std::string_view schedule) {
+  std::string text = "{" + detail::json_figures(all, schedule) + ",\n " +
+                     detail::json_overlap(streams, streams.exposed_communication, streams.hidden_communication) +
+                     ",\n \"per_rank\": [";
+  for (std::size_t i = 0; i < all.per_rank.size(); ++i) {
+    auto const& r = streams.per_rank[i];
+    text += i == 0 ? "\n  {" : ",\n  {";
+    text += detail::json_rank(all.per_rank[i]) + ",\n   " +
+            detail::json_overlap(r, r.exposed_communication(), r.hidden_communication()) + ",\n   " +
+            detail::json_streams(r) + "}";
+  }
+  return text + "]}\n";
 }
 
 }  // namespace v0

@@ -87,12 +87,18 @@ class text_picture {
   static constexpr int plain = -1;
   static constexpr int dim = -2;
 
-  /// The streams that any rank uses; compute always.
+  /// The streams that are drawn: compute and all-to-all where there are any ops, transfers where they take time.
   [[nodiscard]] std::vector<stream> find_streams() const {
     std::vector<stream> used{stream::compute};
+    auto const is_drawn = [&](int rank, stream s) {
+      auto const lane = graph_.lane_of(rank, s);
+      for (auto n = graph_.lane_begin(lane); n < graph_.lane_end(lane); ++n)
+        if (s == stream::all_to_all || times_.duration(node_id{n}) > T{0}) return true;
+      return false;
+    };
     for (int s = 1; s < graph_.streams(); ++s)
       for (int rank = 0; rank < graph_.ranks(); ++rank)
-        if (!graph_.program(rank, stream(s)).empty()) {
+        if (is_drawn(rank, stream(s))) {
           used.push_back(stream(s));
           break;
         }
