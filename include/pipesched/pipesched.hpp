@@ -92,4 +92,8 @@
 #include <pipesched/io/torch_csv.hpp>
 #include <pipesched/io/torch_csv_writer.hpp>
 
+#include <pipesched/runtime/handler.hpp>
+#include <pipesched/runtime/run.hpp>
+#include <pipesched/runtime/threads.hpp>
+
 #include <pipesched/version.hpp>

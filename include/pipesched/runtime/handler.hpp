@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+/// \file
+/// What a user provides to run a rank's program: a handler, and how a run can end.
+
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include <pipesched/core/op.hpp>
+
+namespace pipesched {
+inline namespace v0 {
+
+/// How a rank's run ended, and what a handler's call may return.
+enum class run_status : std::uint8_t {
+  completed,
+  failed,     ///< the handler said so, or threw
+  timed_out,  ///< a message did not come in time
+  stopped,    ///< another rank failed
+};
+
+[[nodiscard]] constexpr std::string_view name_of(run_status status) noexcept {
+  switch (status) {
+    case run_status::completed: return "completed";
+    case run_status::failed: return "failed";
+    case run_status::timed_out: return "timed out";
+    case run_status::stopped: return "stopped";
+  }
+  return "?";
+}
+
+/// How one rank's run ended; where it did not complete, at which op it stood.
+struct run_report {
+  run_status status = run_status::completed;
+  int rank = 0;
+  std::size_t position = 0;    ///< in the rank's program
+  op at = op::from_packed(0);  ///< the op there
+  std::string reason = {};     ///< the text of what the handler threw; may be empty
+
+  [[nodiscard]] explicit operator bool() const noexcept { return status == run_status::completed; }
+};
+
+/// "rank 2 timed out at position 7, 2RECV_F3: no message"
+[[nodiscard]] inline std::string to_string(run_report const& report) {
+  auto text = std::string("rank ").append(std::to_string(report.rank)).append(" ").append(name_of(report.status));
+  if (report) return text;
+  text.append(" at position ").append(std::to_string(report.position)).append(", ").append(to_string(report.at));
+  if (!report.reason.empty()) text.append(": ").append(report.reason);
+  return text;
+}
+
+/// A message as a handler sees it: what to send or receive, with whom, and in which buffer.
+struct transfer {
+  op what;                ///< SEND_F, RECV_F, SEND_B, RECV_B; in `wait` also WAIT_SEND_F and WAIT_SEND_B
+  op producer;            ///< whose output or gradient it is
+  op consumer;            ///< who needs it
+  std::uint32_t message;  ///< unique in the step, equal at both ends: a tag
+  int peer;               ///< the rank at the other end
+  std::uint32_t slot;     ///< the buffer, from 0 for each `buffer_kind`
+};
+
+/// Runs the compute of a rank.
+///
+/// Expressions, for an lvalue `h` and an `op o` that is F, B, I or W: `h.forward(o)`, `h.backward(o)`,
+/// `h.backward_input(o)`, `h.backward_weight(o)`. Each returns when the op is done or, on a GPU, is in its stream.
+/// They return nothing, or a `bool` or `run_status` that says whether to go on; they may throw.
+/// Optional: `h.overlapped(f, b)` for a pair, else one after the other; `h.before(o)` and `h.after(o)` around each op,
+/// for a profiler; `h.stop(report)` when the run ends early, to tell the other ranks.
+/// Satisfied by: any class with these members; none has to be virtual. Not by: a function object, which would have to
+/// ask each op for its kind.
+template <class H>
+concept compute_handler = requires(H& h, op o) {
+  h.forward(o);
+  h.backward(o);
+  h.backward_input(o);
+  h.backward_weight(o);
+};
+
+/// Also moves messages, for an lvalue `h` and a `transfer t`:
+///  - `h.send(t)`: the output is complete; begin to send it;
+///  - `h.receive(t)`: begin to receive into the slot;
+///  - `h.wait(t)`: a RECV: until the message is there, since its consumer is next. A SEND or WAIT_SEND: until the
+///    buffer may be written again.
+/// They return and throw as the others do. `send` and `receive` must not wait for the other end where the plan's
+/// policy is not free of deadlock with blocking transports. Optional: `h.begin_group()` and `h.end_group()` around a
+/// coalesced group.
+template <class H>
+concept message_handler = compute_handler<H> && requires(H& h, transfer const& t) {
+  h.send(t);
+  h.receive(t);
+  h.wait(t);
+};
+
+namespace detail {
+
+/// A handler's answer as a status.
+template <class Call>
+[[nodiscard]] run_status status_of(Call&& call) {
+  using answer = decltype(call());
+  if constexpr (std::same_as<answer, run_status>) {
+    return call();
+  } else if constexpr (std::same_as<answer, bool>) {
+    return call() ? run_status::completed : run_status::failed;
+  } else {
+    call();
+    return run_status::completed;
+  }
+}
+
+/// `body(report)`, with what it throws put into the report. `body` keeps `position` and `at` up to date and returns the
+/// status; the handler hears of the end if it is not the planned one.
+template <class Handler, class Body>
+[[nodiscard]] run_report guarded(int rank, Handler& handler, Body&& body) {
+  run_report report;
+  report.rank = rank;
+#if defined(__cpp_exceptions)
+  try {
+    report.status = body(report);
+  } catch (std::exception const& error) {
+    report.status = run_status::failed;
+    report.reason = error.what();
+  } catch (...) {
+    report.status = run_status::failed;
+    report.reason = "the handler threw something that is no std::exception";
+  }
+#else
+  report.status = body(report);
+#endif
+  if constexpr (requires { handler.stop(report); })
+    if (!report) handler.stop(report);
+  return report;
+}
+
+/// One chunk op.
+template <compute_handler Handler>
+[[nodiscard]] run_status run_op(Handler& handler, op o) {
+  switch (o.kind()) {
+    case op_kind::forward: return status_of([&] { return handler.forward(o); });
+    case op_kind::backward: return status_of([&] { return handler.backward(o); });
+    case op_kind::backward_input: return status_of([&] { return handler.backward_input(o); });
+    case op_kind::backward_weight: return status_of([&] { return handler.backward_weight(o); });
+    default: return run_status::completed;  // UNSHARD and the like are the framework's own
+  }
+}
+
+template <compute_handler Handler>
+[[nodiscard]] run_status run_pair(Handler& handler, op f, op b) {
+  if constexpr (requires { handler.overlapped(f, b); }) {
+    return status_of([&] { return handler.overlapped(f, b); });
+  } else {
+    auto const status = run_op(handler, f);
+    return status == run_status::completed ? run_op(handler, b) : status;
+  }
+}
+
+/// One chunk op, or the pair that it opens, with the hooks around it. `count` is 2 for a pair.
+template <compute_handler Handler>
+[[nodiscard]] run_status run_block(Handler& handler, op first, op second, int count) {
+  if constexpr (requires { handler.before(first); }) {
+    handler.before(first);
+    if (count == 2) handler.before(second);
+  }
+  auto const status = count == 2 ? run_pair(handler, first, second) : run_op(handler, first);
+  if (status != run_status::completed) return status;
+  if constexpr (requires { handler.after(first); }) {
+    handler.after(first);
+    if (count == 2) handler.after(second);
+  }
+  return status;
+}
+
+}  // namespace detail
+
+}  // namespace v0
+}  // namespace pipesched

@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+/// \file
+/// Drives one rank's program through the user's handler: one rank, one thread, no state of its own.
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include <pipesched/analysis/plan_buffers.hpp>
+#include <pipesched/core/op.hpp>
+#include <pipesched/graph/communication_plan.hpp>
+#include <pipesched/runtime/handler.hpp>
+
+namespace pipesched {
+inline namespace v0 {
+
+/// What one rank runs: its row of a plan, and the slots of its messages. The plan and its buffers must outlive it.
+class rank_program {
+ public:
+  rank_program(communication_plan const& plan, buffer_plan const& buffers, int rank) noexcept
+      : plan_(&plan), buffers_(&buffers), rank_(rank) {}
+
+  [[nodiscard]] int rank() const noexcept { return rank_; }
+  [[nodiscard]] communication_plan const& plan() const noexcept { return *plan_; }
+  [[nodiscard]] std::span<plan_entry const> entries() const noexcept { return plan_->program(rank_); }
+
+  /// The message of an entry of this rank's, as a handler sees it.
+  [[nodiscard]] transfer transfer_at(std::size_t position) const noexcept {
+    auto const& entry = entries()[position];
+    auto const& m = plan_->message_of(entry);
+    auto const taker = is_receive(entry.what.kind()) ? m.receive : m.send;
+    return {entry.what,    plan_->producer_of(m), plan_->consumer_of(m),
+            entry.message, plan_->peer_of(entry), buffers_->use_of(taker).slot};
+  }
+
+ private:
+  communication_plan const* plan_;
+  buffer_plan const* buffers_;
+  int rank_;
+};
+
+namespace detail {
+
+/// The receives that each op of a rank waits for, by position in the rank's program.
+class arrivals {
+ public:
+  explicit arrivals(rank_program const& program)
+      : first_(program.entries().size(), none), next_(program.entries().size(), none) {
+    auto const begin = program.plan().row_begin(program.rank());
+    for (std::size_t i = program.entries().size(); i-- > 0;) {
+      auto const& entry = program.entries()[i];
+      if (!is_receive(entry.what.kind())) continue;
+      auto const consumer = program.plan().message_of(entry).consumer - begin;
+      next_[i] = first_[consumer];
+      first_[consumer] = i;
+    }
+  }
+
+  /// Calls `visit(position of the receive)`, first posted first, until one does not complete.
+  template <class Visit>
+  [[nodiscard]] run_status for_each(std::size_t position, Visit&& visit) const {
+    for (auto at = first_[position]; at != none; at = next_[at])
+      if (auto const status = visit(at); status != run_status::completed) return status;
+    return run_status::completed;
+  }
+
+ private:
+  static constexpr auto none = std::size_t(-1);
+  std::vector<std::size_t> first_;
+  std::vector<std::size_t> next_;
+};
+
+}  // namespace detail
+
+namespace detail {
+
+/// One run of one rank's program.
+template <message_handler Handler>
+class plan_run {
+ public:
+  plan_run(rank_program const& program, Handler& handler, run_report& report)
+      : program_(program), handler_(handler), report_(report), arrivals_(program) {}
+
+  [[nodiscard]] run_status all() {
+    auto const entries = program_.entries();
+    std::vector<bool> awaited(entries.size(), false);  // sends that a WAIT_SEND has met
+    bool in_group = false;
+    for (std::size_t i = 0; i < entries.size(); ++i) {
+      auto const& entry = entries[i];
+      run_status status;
+      if (entry.is_communication()) {
+        if (entry.grouped_with_next && !in_group) begin_group();
+        status = move_message(i);
+        if (in_group && !entry.grouped_with_next) end_group();
+        in_group = entry.grouped_with_next;
+        if (is_wait(entry)) awaited[send_of(entry)] = true;
+      } else {
+        bool const pair = entry.what.overlaps_next() && i + 1 < entries.size();
+        status = compute(i, pair ? 2 : 1);
+        i += pair;
+      }
+      if (status != run_status::completed) return status;
+    }
+    for (std::size_t i = 0; i < entries.size(); ++i) {
+      if (!is_send(entries[i].what.kind()) || awaited[i]) continue;
+      if (auto const status = wait(i); status != run_status::completed) return status;
+    }
+    return run_status::completed;
+  }
+
+ private:
+  [[nodiscard]] static bool is_wait(plan_entry const& entry) noexcept {
+    return entry.is_communication() && !is_send(entry.what.kind()) && !is_receive(entry.what.kind());
+  }
+  [[nodiscard]] std::size_t send_of(plan_entry const& entry) const noexcept {
+    return program_.plan().message_of(entry).send - program_.plan().row_begin(program_.rank());
+  }
+  void stand_at(std::size_t position) noexcept {
+    report_.position = position;
+    report_.at = program_.entries()[position].what;
+  }
+  void begin_group() {
+    if constexpr (requires { handler_.begin_group(); }) handler_.begin_group();
+  }
+  void end_group() {
+    if constexpr (requires { handler_.end_group(); }) handler_.end_group();
+  }
+
+  [[nodiscard]] run_status move_message(std::size_t position) {
+    stand_at(position);
+    auto const t = program_.transfer_at(position);
+    if constexpr (requires { handler_.before(t.what); }) handler_.before(t.what);
+    auto const status = is_send(t.what.kind())      ? status_of([&] { return handler_.send(t); })
+                        : is_receive(t.what.kind()) ? status_of([&] { return handler_.receive(t); })
+                                                    : status_of([&] { return handler_.wait(t); });
+    if (status != run_status::completed) return status;
+    if constexpr (requires { handler_.after(t.what); }) handler_.after(t.what);
+    return status;
+  }
+
+  [[nodiscard]] run_status wait(std::size_t position) {
+    stand_at(position);
+    return status_of([&] { return handler_.wait(program_.transfer_at(position)); });
+  }
+
+  /// One op, or a pair, when its messages are there.
+  [[nodiscard]] run_status compute(std::size_t position, int count) {
+    for (auto consumer = position; consumer < position + std::size_t(count); ++consumer) {
+      auto const status = arrivals_.for_each(consumer, [&](std::size_t receive) { return wait(receive); });
+      if (status != run_status::completed) return status;
+    }
+    stand_at(position);
+    auto const entries = program_.entries();
+    return run_block(handler_, entries[position].what, entries[position + std::size_t(count) - 1].what, count);
+  }
+
+  rank_program const& program_;
+  Handler& handler_;
+  run_report& report_;
+  arrivals arrivals_;
+};
+
+}  // namespace detail
+
+/// Runs a rank's program with its messages, in order: sends and receives where they stand, a wait for each receive
+/// before its consumer, for each send at its WAIT_SEND, and for the rest of the sends at the end. Returns when the
+/// program is done or the handler fails; it does not throw what the handler throws. Reentrant: any number of ranks, or
+/// of steps, may run at once with a handler each.
+template <message_handler Handler>
+run_report run(rank_program const& program, Handler& handler) {
+  return detail::guarded(program.rank(), handler,
+                         [&](run_report& report) { return detail::plan_run<Handler>(program, handler, report).all(); });
+}
+
+/// Runs a program of chunk ops alone: a schedule's row, where the handler needs no messages or moves them itself.
+template <compute_handler Handler>
+run_report run(std::span<op const> program, Handler& handler, int rank = 0) {
+  return detail::guarded(rank, handler, [&](run_report& report) {
+    for (std::size_t i = 0; i < program.size(); ++i) {
+      report.position = i;
+      report.at = program[i];
+      bool const pair = program[i].overlaps_next() && i + 1 < program.size();
+      auto const status = detail::run_block(handler, program[i], program[i + pair], pair ? 2 : 1);
+      if (status != run_status::completed) return status;
+      i += pair;
+    }
+    return run_status::completed;
+  });
+}
+
+}  // namespace v0
+}  // namespace pipesched

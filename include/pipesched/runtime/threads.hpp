@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+/// \file
+/// Ranks as threads of one process: a transport through memory, for tests and examples.
+
+#include <chrono>
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <mutex>
+#include <optional>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include <pipesched/graph/communication_plan.hpp>
+#include <pipesched/runtime/handler.hpp>
+
+namespace pipesched {
+inline namespace v0 {
+
+/// Carries the messages of one plan between threads, each once per step. A send moves its payload into the mailbox of
+/// the message and returns at once, so that no policy can hang on it.
+template <class Payload>
+class thread_transport {
+ public:
+  /// `time_out`: the longest that a receive waits for its message.
+  thread_transport(communication_plan const& plan, std::chrono::nanoseconds time_out)
+      : mailboxes_(plan.messages().size()), posts_(std::size_t(plan.ranks())), time_out_(time_out) {}
+
+  /// Hands over the payload of `t`.
+  void send(transfer const& t, Payload payload) {
+    auto& post = posts_[std::size_t(t.peer)];
+    {
+      std::lock_guard const lock(post.mutex);
+      mailboxes_[t.message] = std::move(payload);
+    }
+    post.changed.notify_all();
+  }
+
+  /// Waits for the message `t` of `rank` and puts it into `payload`. `timed_out` where it has not come in time,
+  /// `stopped` where a rank has stopped meanwhile.
+  [[nodiscard]] run_status receive(int rank, transfer const& t, Payload& payload) {
+    auto& post = posts_[std::size_t(rank)];
+    std::unique_lock lock(post.mutex);
+    bool const woken = post.changed.wait_until(lock, std::chrono::steady_clock::now() + time_out_,
+                                               [&] { return mailboxes_[t.message].has_value() || post.stopped; });
+    if (!woken) return run_status::timed_out;
+    if (!mailboxes_[t.message]) return run_status::stopped;
+    payload = std::move(*mailboxes_[t.message]);
+    mailboxes_[t.message].reset();
+    return run_status::completed;
+  }
+
+  /// Every rank that waits, or will, stops.
+  void stop() {
+    for (auto& post : posts_) {
+      {
+        std::lock_guard const lock(post.mutex);
+        post.stopped = true;
+      }
+      post.changed.notify_all();
+    }
+  }
+
+ private:
+  /// What guards the mailboxes of the messages to one rank.
+  struct post_office {
+    std::mutex mutex;
+    std::condition_variable changed;
+    bool stopped = false;
+  };
+
+  std::vector<std::optional<Payload>> mailboxes_;  // by message
+  std::vector<post_office> posts_;                 // by rank
+  std::chrono::nanoseconds time_out_;
+};
+
+/// Runs `body(rank)`, which returns that rank's `run_report`, in a thread for each rank, and returns all reports.
+template <class Body>
+[[nodiscard]] std::vector<run_report> run_on_threads(int ranks, Body&& body) {
+  std::vector<run_report> reports;
+  reports.resize(std::size_t(ranks));
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < ranks; ++rank)
+    threads.emplace_back([&reports, &body, rank] { reports[std::size_t(rank)] = body(rank); });
+  for (auto& thread : threads) thread.join();
+  return reports;
+}
+
+}  // namespace v0
+}  // namespace pipesched

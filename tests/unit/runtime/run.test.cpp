@@ -1,0 +1,240 @@
+// SPDX-License-Identifier: MIT
+#include "support/catch.hpp"
+
+#include <chrono>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <pipesched/analysis/send_budget.hpp>
+#include <pipesched/graph/plan_communication.hpp>
+#include <pipesched/runtime/run.hpp>
+#include <pipesched/runtime/threads.hpp>
+
+#include "support/built_in_schedules.hpp"
+
+using namespace pipesched;
+using namespace std::chrono_literals;
+
+namespace {
+
+/// Writes down what it is asked to do.
+struct scribe {
+  std::vector<std::string> log = {};
+
+  void note(op o) { log.push_back(to_string(o)); }
+  void forward(op o) { note(o); }
+  void backward(op o) { note(o); }
+  void backward_input(op o) { note(o); }
+  void backward_weight(op o) { note(o); }
+  void send(transfer const& t) { note(t.what); }
+  void receive(transfer const& t) { note(t.what); }
+  void wait(transfer const& t) { log.push_back("wait " + to_string(t.what)); }
+};
+
+/// Passes numbers through the pipeline: a forward adds its stage, a backward subtracts it, and at the end each
+/// microbatch must be what it was.
+struct worker {
+  int rank;
+  int stages;
+  thread_transport<std::int64_t>& transport;
+  std::vector<std::int64_t> forwards = {}, backwards = {};  // by stage * microbatches + microbatch
+  std::vector<std::int64_t> activation_slots = {}, gradient_slots = {};
+  std::int64_t microbatches = 0;
+  int failing_at = -1;  // fails at this forward
+  int forwards_run = 0;
+
+  std::int64_t& at(std::vector<std::int64_t>& table, int stage, std::int64_t b) {
+    return table[std::size_t(stage * microbatches + b)];
+  }
+  void forward(op o) {
+    if (forwards_run++ == failing_at) throw std::runtime_error("out of memory");
+    auto const input = o.stage() == 0 ? o.microbatch() : at(forwards, o.stage() - 1, o.microbatch());
+    at(forwards, o.stage(), o.microbatch()) = input + o.stage();
+  }
+  void backward(op o) {
+    auto const gradient = o.stage() + 1 == stages ? at(forwards, o.stage(), o.microbatch())
+                                                  : at(backwards, o.stage() + 1, o.microbatch());
+    at(backwards, o.stage(), o.microbatch()) = gradient - o.stage();
+  }
+  void backward_input(op o) { backward(o); }
+  void backward_weight(op) {}
+  void send(transfer const& t) {
+    auto& table = t.what.kind() == op_kind::send_forward ? forwards : backwards;
+    transport.send(t, at(table, t.producer.stage(), t.producer.microbatch()));
+  }
+  void receive(transfer const&) {}
+  run_status wait(transfer const& t) {
+    if (!is_receive(t.what.kind())) return run_status::completed;
+    auto& table = t.what.kind() == op_kind::recv_forward ? forwards : backwards;
+    return transport.receive(rank, t, at(table, t.producer.stage(), t.producer.microbatch()));
+  }
+  void stop(run_report const&) { transport.stop(); }
+};
+
+worker make_worker(communication_plan const& plan, thread_transport<std::int64_t>& transport, int rank) {
+  worker w{rank, plan.where().stages(), transport};
+  w.microbatches = plan.microbatches();
+  w.forwards.resize(std::size_t(w.stages) * std::size_t(w.microbatches));
+  w.backwards = w.forwards;
+  return w;
+}
+
+}  // namespace
+
+TEST_CASE("a rank's program runs in order, with a wait before each consumer") {
+  auto const plan = plan_communication(one_f_one_b{2, 2});
+  buffer_plan const buffers(plan);
+  scribe handler;
+  auto const report = run(rank_program(plan, buffers, 1), handler);
+  CHECK(report);
+  CHECK(handler.log == std::vector<std::string>{"1RECV_F0", "wait 1RECV_F0", "1F0", "1RECV_F1", "1B0", "1SEND_B0",
+                                                "wait 1RECV_F1", "1F1", "1B1", "1SEND_B1", "wait 1SEND_B0",
+                                                "wait 1SEND_B1"});
+}
+
+TEST_CASE("a budget's waits come where the plan has them, and only the other sends are awaited at the end") {
+  auto const plan = *with_send_budget(plan_communication(one_f_one_b{2, 2}), 1).plan;
+  buffer_plan const buffers(plan);
+  scribe handler;
+  CHECK(run(rank_program(plan, buffers, 0), handler));
+  CHECK(handler.log == std::vector<std::string>{"0F0", "0SEND_F0", "0F1", "wait 0WAIT_SEND_F0", "0SEND_F1", "0RECV_B0",
+                                                "wait 0RECV_B0", "0B0", "0RECV_B1", "wait 0RECV_B1", "0B1",
+                                                "wait 0WAIT_SEND_F1"});
+}
+
+TEST_CASE("a program of chunk ops runs without messages, pairs by default one after the other") {
+  auto const s = generate(dual_pipe{.ranks = 2, .microbatches = 4});
+  scribe handler;
+  CHECK(run(s.program(0), handler));
+  std::vector<std::string> expected;
+  for (op o : s.program(0)) expected.push_back(to_string(o));
+  CHECK(handler.log == expected);
+
+  struct pairing : scribe {
+    int pairs = 0;
+    void overlapped(op f, op b) {
+      ++pairs;
+      note(f);
+      note(b);
+    }
+  };
+  pairing aware;
+  CHECK(run(s.program(0), aware));
+  CHECK(aware.pairs > 0);
+  CHECK(aware.log == expected);
+}
+
+TEST_CASE("hooks surround every op, and groups are opened and closed") {
+  struct profiler : scribe {
+    int depth = 0, opened = 0, group = 0, groups = 0;
+    void before(op) { ++depth, ++opened; }
+    void after(op) { --depth; }
+    void begin_group() { ++group, ++groups; }
+    void end_group() { --group; }
+  };
+  auto const plan = plan_communication(one_f_one_b{4, 8}, comm_policy::grouped);
+  buffer_plan const buffers(plan);
+  profiler handler;
+  CHECK(run(rank_program(plan, buffers, 1), handler));
+  CHECK(handler.opened == int(plan.program(1).size()));
+  CHECK(handler.depth == 0);
+  CHECK(handler.group == 0);
+  CHECK(handler.groups > 0);
+}
+
+TEST_CASE("a handler says by its answer or by an exception that it failed, and where is reported") {
+  struct refusing : scribe {
+    bool backward(op o) { return o.microbatch() < 2; }
+  };
+  refusing handler;
+  auto const s = generate(one_f_one_b{2, 4});
+  auto const report = run(s.program(1), handler, 1);
+  CHECK(report.status == run_status::failed);
+  CHECK(to_string(report) == "rank 1 failed at position 5, 1B2");
+
+  struct throwing : scribe {
+    void forward(op o) {
+      if (o.microbatch() == 1) throw std::runtime_error("out of memory");
+    }
+  };
+  throwing thrower;
+  CHECK(to_string(run(s.program(0), thrower)) == "rank 0 failed at position 1, 0F1: out of memory");
+}
+
+TEST_CASE("every schedule carries every microbatch through all stages and back, on threads") {
+  for (int ranks : {1, 2, 4})
+    for (int chunks : {1, 2})
+      for (int microbatches : {1, 4, 9})
+        test_support::for_each_built_in(ranks, chunks, microbatches, [&](schedule const& s) {
+          for (auto policy : {comm_policy::eager, comm_policy::just_in_time, comm_policy::grouped}) {
+            auto const plan = plan_communication(s, policy);
+            buffer_plan const buffers(plan);
+            thread_transport<std::int64_t> transport(plan, 20s);
+            std::vector<std::int64_t> results(std::size_t(s.microbatches()), -1);
+            auto const reports = run_on_threads(ranks, [&](int rank) {
+              auto w = make_worker(plan, transport, rank);
+              auto report = run(rank_program(plan, buffers, rank), w);
+              for (op o : s.program(rank))
+                if (o.stage() == 0 && carries_gradient(o.kind()))
+                  results[std::size_t(o.microbatch())] = w.at(w.backwards, 0, o.microbatch());
+              return report;
+            });
+            for (auto const& report : reports)
+              if (!report) FAIL(s.name() << ": " << to_string(report));
+            for (std::int64_t b = 0; b < s.microbatches(); ++b) REQUIRE(results[std::size_t(b)] == b);
+          }
+        });
+}
+
+TEST_CASE("a handler that throws stops all ranks, and each says where it stood") {
+  auto const plan = plan_communication(one_f_one_b{4, 8});
+  buffer_plan const buffers(plan);
+  for (int failing = 0; failing < 4; ++failing) {
+    thread_transport<std::int64_t> transport(plan, 20s);
+    auto const begin = std::chrono::steady_clock::now();
+    auto const reports = run_on_threads(4, [&](int rank) {
+      auto w = make_worker(plan, transport, rank);
+      if (rank == failing) w.failing_at = 3;
+      return run(rank_program(plan, buffers, rank), w);
+    });
+    CHECK(std::chrono::steady_clock::now() - begin < 10s);
+    for (auto const& report : reports) {
+      CHECK(report.status == (report.rank == failing ? run_status::failed : run_status::stopped));
+      CHECK(plan.program(report.rank)[report.position].what == report.at);
+    }
+    CHECK(to_string(reports[std::size_t(failing)]).find(std::to_string(failing) + "F3: out of memory") !=
+          std::string::npos);
+  }
+}
+
+TEST_CASE("a message that never comes, or a rank that is gone, stops every rank within the time-out") {
+  auto const plan = plan_communication(one_f_one_b{4, 8});
+  buffer_plan const buffers(plan);
+  struct forgetful : worker {
+    explicit forgetful(worker w) : worker(std::move(w)) {}
+    void send(transfer const& t) {
+      if (t.what.kind() == op_kind::send_forward && t.producer.microbatch() == 2 && rank == 1) return;
+      worker::send(t);
+    }
+  };
+  for (bool gone : {false, true}) {
+    thread_transport<std::int64_t> transport(plan, 100ms);
+    auto const begin = std::chrono::steady_clock::now();
+    auto const reports = run_on_threads(4, [&](int rank) {
+      if (gone && rank == 1) return run_report{run_status::completed, rank};  // leaves without a word
+      forgetful w(make_worker(plan, transport, rank));
+      return run(rank_program(plan, buffers, rank), w);
+    });
+    CHECK(std::chrono::steady_clock::now() - begin < 5s);
+    int timed_out = 0;
+    for (auto const& report : reports) {
+      if (gone && report.rank == 1) continue;
+      CHECK_FALSE(report);
+      timed_out += report.status == run_status::timed_out;
+    }
+    CHECK(timed_out >= 1);
+    if (!gone) CHECK(to_string(reports[2]).find("2RECV_F2") != std::string::npos);
+  }
+}
