@@ -57,7 +57,8 @@ inline constexpr gpu_spec b200{"B200", 148, 2250e12, 4500e12, 180e9, 8e12, nvlin
 /// All GPUs of the table.
 inline constexpr std::array<gpu_spec, 4> known_gpus{h100, h800, h200, b200};
 /// All links of the table.
-inline constexpr std::array<link_spec, 5> known_links{nvlink_4, nvlink_4_h800, nvlink_5, infiniband_ndr, infiniband_xdr};
+inline constexpr std::array<link_spec, 5> known_links{nvlink_4, nvlink_4_h800, nvlink_5, infiniband_ndr,
+                                                      infiniband_xdr};
 
 /// The GPU of that name, or nothing.
 [[nodiscard]] constexpr std::optional<gpu_spec> find_gpu(std::string_view name) noexcept {
