@@ -31,9 +31,12 @@
 #include <pipesched/schedules/looped_bfs.hpp>
 #include <pipesched/schedules/one_f_one_b.hpp>
 #include <pipesched/schedules/one_f_one_b_overlap.hpp>
+#include <pipesched/schedules/pass_times.hpp>
 #include <pipesched/schedules/registry.hpp>
+#include <pipesched/schedules/v_weight_filling.hpp>
 #include <pipesched/schedules/zb_h1.hpp>
 #include <pipesched/schedules/zb_h2.hpp>
+#include <pipesched/schedules/zb_v.hpp>
 
 #include <pipesched/graph/build_graph.hpp>
 #include <pipesched/graph/check_communication.hpp>

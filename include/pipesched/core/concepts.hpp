@@ -24,9 +24,14 @@ inline namespace v0 {
 template <class S>
 concept op_sink = requires(S& sink, op o) { sink(o); };
 
+/// Takes the ops of all ranks, each rank's in order: `sink(rank, o)`.
+template <class S>
+concept rank_op_sink = requires(S& sink, int rank, op o) { sink(rank, o); };
+
 namespace detail {
 struct any_sink {
   constexpr void operator()(op) const noexcept {}
+  constexpr void operator()(int, op) const noexcept {}
 };
 }  // namespace detail
 
@@ -41,7 +46,7 @@ struct any_sink {
 ///    writes the same ops each time.
 ///
 /// Optional: `g.operations(rank)`, the exact number of ops that `emit` writes (else they are counted by emitting them
-/// once more); `G::info`, a `schedule_info`.
+/// once more); `G::info`, a `schedule_info`; what `emits_together` asks for.
 /// Satisfied by: `gpipe`, `one_f_one_b`, every type in `schedules/`, and `forward_only<G>` of each.
 /// Not by: a function that returns all programs at once, which no rank could afford at a thousand ranks.
 template <class G>
@@ -50,6 +55,17 @@ concept schedule_generator = std::copyable<G> && requires(G const& g, int rank, 
   { g.check() } -> std::same_as<check_result>;
   { g.placement() } -> std::same_as<placement>;
   g.emit(rank, sink);
+};
+
+/// A generator whose programs may follow from one simulation of all ranks, which each `emit` has to run again.
+///
+/// Expressions, beyond those of `schedule_generator`:
+///  - `g.rows_are_independent()`: whether, in this shape, `emit` costs no more than the row that it writes;
+///  - `g.emit_all(sink)` for every `rank_op_sink`: all programs at once, the same as `emit` writes for each rank.
+template <class G>
+concept emits_together = schedule_generator<G> && requires(G const& g, detail::any_sink& sink) {
+  { g.rows_are_independent() } -> std::same_as<bool>;
+  g.emit_all(sink);
 };
 
 /// What a schedule says of itself, for lists and help.

@@ -31,6 +31,20 @@ struct forward_only {
     };
     training.emit(rank, forwards);
   }
+
+  [[nodiscard]] constexpr bool rows_are_independent() const
+    requires emits_together<Generator>
+  {
+    return training.rows_are_independent();
+  }
+  template <rank_op_sink Sink>
+    requires emits_together<Generator>
+  constexpr void emit_all(Sink& out) const {
+    auto forwards = [&](int rank, op o) {
+      if (o.kind() == op_kind::forward) out(rank, o.alone());
+    };
+    training.emit_all(forwards);
+  }
 };
 
 template <schedule_generator Generator>

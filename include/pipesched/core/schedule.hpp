@@ -152,6 +152,30 @@ struct store_sink {
   constexpr void operator()(op o) noexcept { next++->assign_packed(o.packed()); }
 };
 
+/// Whether to ask for all programs at once.
+template <schedule_generator G>
+constexpr bool programs_depend(G const& generator) {
+  if constexpr (emits_together<G>) return !generator.rows_are_independent();
+  return false;
+}
+
+/// The number of ops of each rank's program.
+template <schedule_generator G>
+constexpr std::vector<std::int64_t> lengths_of(G const& generator) {
+  int const ranks = generator.placement().ranks();
+  std::vector<std::int64_t> lengths;
+  if constexpr (emits_together<G> && !requires { generator.operations(0); }) {
+    if (programs_depend(generator)) {
+      lengths.assign(std::size_t(ranks), 0);
+      auto count = [&](int rank, op) { ++lengths[std::size_t(rank)]; };
+      generator.emit_all(count);
+      return lengths;
+    }
+  }
+  for (int rank = 0; rank < ranks; ++rank) lengths.push_back(operations_of(generator, rank));
+  return lengths;
+}
+
 template <schedule_generator G>
 constexpr void require_shape(G const& generator) {
   require(generator.check());
@@ -184,9 +208,17 @@ template <schedule_generator G>
   detail::require_shape(generator);
   schedule result(generator.placement(), std::int64_t(generator.microbatches), name_of(generator));
   result.ops_ = std::move(reuse.ops_);
-  std::vector<std::int64_t> lengths;
-  for (int rank = 0; rank < result.ranks(); ++rank) lengths.push_back(operations_of(generator, rank));
-  result.allocate(lengths);
+  result.allocate(detail::lengths_of(generator));
+  if constexpr (emits_together<G>) {
+    if (detail::programs_depend(generator)) {
+      std::vector<detail::store_sink> rows;
+      for (int rank = 0; rank < result.ranks(); ++rank)
+        rows.push_back(detail::store_sink{result.ops_.data() + result.offsets_[std::size_t(rank)]});
+      auto out = [&](int rank, op o) { rows[std::size_t(rank)](o); };
+      generator.emit_all(out);
+      return result;
+    }
+  }
   for (int rank = 0; rank < result.ranks(); ++rank) {
     detail::store_sink out{result.ops_.data() + result.offsets_[std::size_t(rank)]};
     generator.emit(rank, out);
@@ -200,10 +232,11 @@ template <schedule_generator G>
   return generate(generator, schedule(placement::linear(1), 1, std::string_view{}));
 }
 
-/// The digest of the schedule that `generator` makes, without storing it.
+/// The digest of the schedule that `generator` makes, without storing it where its rows are independent.
 template <schedule_generator G>
 [[nodiscard]] constexpr std::uint64_t digest_of(G const& generator) {
   detail::require_shape(generator);
+  if (detail::programs_depend(generator)) return generate(generator).digest();
   auto const where = generator.placement();
   auto result = schedule::digest_of_shape(where, std::int64_t(generator.microbatches));
   auto add = [&](op o) { result.add(o.packed()); };

@@ -24,8 +24,10 @@
 #include <pipesched/schedules/looped_bfs.hpp>
 #include <pipesched/schedules/one_f_one_b.hpp>
 #include <pipesched/schedules/one_f_one_b_overlap.hpp>
+#include <pipesched/schedules/pass_times.hpp>
 #include <pipesched/schedules/zb_h1.hpp>
 #include <pipesched/schedules/zb_h2.hpp>
+#include <pipesched/schedules/zb_v.hpp>
 
 namespace pipesched {
 inline namespace v0 {
@@ -35,8 +37,9 @@ template <class... Types>
 struct type_list {};
 
 /// Every schedule of the library, in the order in which lists show them.
-using built_in_schedules = type_list<gpipe, one_f_one_b, eager_one_f_one_b, interleaved, looped_bfs, zb_h1, zb_h2,
-                                     interleaved_zb, dual_pipe, dual_pipe_v, one_f_one_b_overlap, interleaved_overlap>;
+using built_in_schedules =
+    type_list<gpipe, one_f_one_b, eager_one_f_one_b, interleaved, looped_bfs, zb_h1, zb_h2, interleaved_zb, zb_v,
+              dual_pipe, dual_pipe_v, one_f_one_b_overlap, interleaved_overlap>;
 
 /// What a schedule is asked for by name. A parameter that is not given is the schedule's own default.
 struct shape {
@@ -45,6 +48,9 @@ struct shape {
   std::optional<std::int64_t> chunks = {};     ///< stages per rank
   std::optional<std::int64_t> group = {};      ///< microbatches of one chunk in a row
   std::optional<std::int64_t> pipelines = {};  ///< copies of the model, 2f
+  /// The times that the schedule is made for; equal ones where not given. Schedules whose order does not depend on
+  /// times are the same for any.
+  std::optional<pass_times> times = {};
 };
 
 /// Calls `visit.template operator()<Generator>()` for every built-in schedule.
@@ -68,6 +74,8 @@ template <class G>
 concept has_group = requires(G g) { g.group; };
 template <class G>
 concept has_pipelines = requires(G g) { g.pipelines; };
+template <class G>
+concept has_times = requires(G g) { g.times; };
 
 constexpr check_result fits_int(std::string_view parameter, std::optional<std::int64_t> value) {
   if (!value) return {};
@@ -93,6 +101,8 @@ constexpr G fill(shape const& wanted) {
     if (wanted.group) generator.group = static_cast<int>(*wanted.group);
   if constexpr (has_pipelines<G>)
     if (wanted.pipelines) generator.pipelines = static_cast<int>(*wanted.pipelines);
+  if constexpr (has_times<G>)
+    if (wanted.times) generator.times = *wanted.times;
   return generator;
 }
 
