@@ -99,4 +99,7 @@
 #include <pipesched/runtime/run.hpp>
 #include <pipesched/runtime/threads.hpp>
 
+#include <pipesched/planner/layout.hpp>
+#include <pipesched/planner/partition.hpp>
+
 #include <pipesched/version.hpp>

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+/// \file
+/// Divides a chain of layers of unequal cost and weight among stages.
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include <pipesched/core/error.hpp>
+
+namespace pipesched {
+inline namespace v0 {
+
+/// One piece of the model that stays whole: a layer, the embedding, the output's head.
+struct chain_item {
+  double cost;        ///< time, in any unit
+  double weight = 0;  ///< what it holds in memory, in any unit
+};
+
+namespace detail {
+
+/// The cheapest way to cut `items` items into `stages` contiguous, possibly empty parts, by dynamic programming in
+/// O(stages * items^2). `part(from, to)` is a part's cost, or nothing where it is not allowed; `join(all, one)` adds a
+/// part to those before it. Returns the cost and where each part begins, or nothing where no cut is allowed.
+template <class Part, class Join>
+std::optional<std::pair<double, std::vector<std::size_t>>> cut_chain(std::size_t items, std::size_t stages, Part&& part,
+                                                                     Join&& join) {
+  constexpr double never = std::numeric_limits<double>::infinity();
+  auto const width = items + 1;
+  std::vector<double> best(width, never);  // of the parts up to now, by where they end
+  best[0] = 0;
+  std::vector<std::size_t> begin(stages * width, 0);
+  for (std::size_t s = 0; s < stages; ++s) {
+    std::vector<double> next(width, never);
+    for (std::size_t to = 0; to <= items; ++to)
+      for (auto from = to + 1; from-- > 0;) {
+        auto const one = part(from, to);
+        if (!one) break;  // a longer part is not allowed either
+        if (best[from] == never) continue;
+        auto const all = join(best[from], *one);
+        if (all < next[to]) {
+          next[to] = all;
+          begin[s * width + to] = from;
+        }
+      }
+    best = std::move(next);
+  }
+  if (best[items] == never) return {};
+  std::vector<std::size_t> begins(stages, 0);
+  for (auto s = stages, to = items; s-- > 0; to = begins[s]) begins[s] = begin[s * width + to];
+  return std::pair(best[items], std::move(begins));
+}
+
+}  // namespace detail
+
+/// Divides a chain into contiguous parts: the index at which each stage begins. Stages may be empty.
+///
+/// The longest stage is as short as can be; among those cuts, the heaviest stage as light as can be; among these, the
+/// sum of squared costs is the smallest, so that what is left over is spread: 61 equal layers over 16 stages are 13 of
+/// four and 3 of three. Nothing where each cut has a stage heavier than `weight_limit`. Throws `parameter_error` for
+/// less than one stage, or costs and weights that are negative or no numbers.
+[[nodiscard]] inline std::optional<std::vector<std::size_t>> balance(
+    std::vector<chain_item> const& chain, int stages, double weight_limit = std::numeric_limits<double>::infinity()) {
+  require(at_least("stages", stages, 1));
+  std::vector<double> costs{0};
+  std::vector<double> weights{0};
+  for (auto const& item : chain) {
+    require(first_violation({at_least("cost", item.cost, 0.0), at_least("weight", item.weight, 0.0)}));
+    costs.push_back(costs.back() + item.cost);
+    weights.push_back(weights.back() + item.weight);
+  }
+  // Sums of the same items may differ in their last digits, by where they were cut.
+  auto const tolerant = [](double limit) { return limit * (1 + 1e-9); };
+  double cost_limit = std::numeric_limits<double>::infinity();
+  auto const cost_of = [&](std::size_t from, std::size_t to) { return costs[to] - costs[from]; };
+  auto const weight_of = [&](std::size_t from, std::size_t to) { return weights[to] - weights[from]; };
+  auto const within_limits = [&](auto of) {
+    return [&, of](std::size_t from, std::size_t to) -> std::optional<double> {
+      if (cost_of(from, to) > cost_limit || weight_of(from, to) > weight_limit) return {};
+      return of(from, to);
+    };
+  };
+  auto const worst = [](double all, double one) { return std::max(all, one); };
+  auto const sum = [](double all, double one) { return all + one; };
+  auto const squared = [&](std::size_t from, std::size_t to) { return cost_of(from, to) * cost_of(from, to); };
+
+  auto const n = chain.size();
+  auto const s = std::size_t(stages);
+  auto const shortest = detail::cut_chain(n, s, within_limits(cost_of), worst);
+  if (!shortest) return {};
+  cost_limit = tolerant(shortest->first);
+  auto const lightest = detail::cut_chain(n, s, within_limits(weight_of), worst);
+  weight_limit = std::min(weight_limit, tolerant(lightest->first));
+  return detail::cut_chain(n, s, within_limits(squared), sum)->second;
+}
+
+}  // namespace v0
+}  // namespace pipesched
