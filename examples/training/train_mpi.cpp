@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: MIT
+// Trains a small network over MPI, one process a rank, with every built-in schedule: the loss and all gradients must be
+// those of the run without a pipeline.
+//
+//   mpirun -n P train_mpi [SCHEDULE|all [MICROBATCHES]] [--time-out SECONDS] [--differ R] [--throw R] [--silent R]
+//
+// The last three make rank R take another schedule, throw in the middle of the step, or stop answering.
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+#include <fmt/core.h>
+#include <pipesched/runtime/mpi.hpp>
+
+#include "residual_mlp.hpp"
+#include "stage_worker.hpp"
+
+namespace {
+
+using namespace training;
+
+struct command_line {
+  std::string schedule = "all";
+  int microbatches = 8;
+  int time_out = 30;  // seconds
+  int differing = -1, throwing = -1, silent = -1;
+
+  command_line(int argc, char** argv) {
+    int positional = 0;
+    for (int i = 1; i < argc; ++i) {
+      std::string_view const word = argv[i];
+      int* const option = word == "--time-out" ? &time_out
+                          : word == "--differ" ? &differing
+                          : word == "--throw"  ? &throwing
+                          : word == "--silent" ? &silent
+                                               : nullptr;
+      if (option != nullptr && i + 1 < argc)
+        *option = std::atoi(argv[++i]);
+      else if (positional++ == 0)
+        schedule = word;
+      else
+        microbatches = std::atoi(argv[i]);
+    }
+  }
+};
+
+/// Matrices through the slots of an `mpi_transport`.
+class mpi_matrices {
+ public:
+  mpi_matrices(pipesched::mpi_transport& transport, network_shape const& shape)
+      : transport_(transport), shape_(shape) {}
+
+  void send(pipesched::transfer const& t, matrix const& payload) {
+    std::memcpy(transport_.slot(t).data(), payload.data(), transport_.slot(t).size());
+    transport_.send(t);
+  }
+  void receive(pipesched::transfer const& t) { transport_.receive(t); }
+  pipesched::run_status wait(pipesched::transfer const& t, matrix& into) {
+    auto const status = transport_.wait(t);
+    if (status != pipesched::run_status::completed) return status;
+    into.resize(shape_.width, shape_.samples);
+    std::memcpy(into.data(), transport_.slot(t).data(), transport_.slot(t).size());
+    return status;
+  }
+  pipesched::run_status wait(pipesched::transfer const& t) { return transport_.wait(t); }
+  void stop(pipesched::run_report const& report) { transport_.stop(report); }
+
+ private:
+  pipesched::mpi_transport& transport_;
+  network_shape shape_;
+};
+
+/// A worker that fails on request, at its last forward.
+struct faulty_worker : stage_worker<mpi_matrices> {
+  using stage_worker::stage_worker;
+  std::int64_t last_microbatch = 0;
+  bool throws = false, falls_silent = false;
+
+  void forward(pipesched::op o) {
+    if (o.microbatch() == last_microbatch) {
+      if (throws) throw std::runtime_error("made to fail");
+      if (falls_silent) std::this_thread::sleep_for(std::chrono::hours(1));
+    }
+    stage_worker::forward(o);
+  }
+};
+
+/// The sum over all ranks, on rank 0.
+std::vector<double> sum_on_first(std::vector<double> values) {
+  std::vector<double> sum(values.size());
+  MPI_Reduce(values.data(), sum.data(), int(values.size()), MPI_DOUBLE, MPI_SUM, 0, MPI_COMM_WORLD);
+  return sum;
+}
+
+/// One step of a schedule on this rank; whether it was that of the plain run. Does not return where a rank fails.
+bool train(pipesched::schedule const& s, int rank, command_line const& options) {
+  auto const different = pipesched::ranks_that_differ(MPI_COMM_WORLD, s.digest());
+  if (!different.empty()) {
+    bool const named = std::find(different.begin(), different.end(), rank) != different.end();
+    if (named) fmt::print(stderr, "rank {}: its schedule is not that of rank 0 (digest {:016x})\n", rank, s.digest());
+    return false;
+  }
+
+  constexpr std::int64_t send_budget = 4;
+  network_shape const shape{.stages = s.stages()};
+  auto const plan = *pipesched::with_send_budget(pipesched::plan_communication(s), send_budget).plan;
+  pipesched::buffer_plan const buffers(plan);
+  pipesched::rank_program const program(plan, buffers, rank);
+  pipesched::mpi_transport transport(MPI_COMM_WORLD, program, buffers,
+                                     sizeof(double) * std::size_t(shape.width * shape.samples),
+                                     std::chrono::seconds(options.time_out));
+  mpi_matrices matrices(transport, shape);
+  std::vector<block> parameters;
+  for (int stage = 0; stage < shape.stages; ++stage) parameters.push_back(block::initial(shape, stage));
+  faulty_worker worker(shape, s.where(), s.microbatches(), rank, parameters, matrices);
+  worker.last_microbatch = s.microbatches() - 1;
+  worker.throws = rank == options.throwing;
+  worker.falls_silent = rank == options.silent;
+
+  auto const report = pipesched::run(program, worker);
+  if (!report) {
+    fmt::print(stderr, "{}\n", to_string(report));
+    std::fflush(stderr);
+    // The others report too before the first MPI_Abort ends all of them.
+    std::this_thread::sleep_for(std::chrono::seconds(std::min(options.time_out, 2)));
+    MPI_Abort(MPI_COMM_WORLD, EXIT_FAILURE);
+  }
+
+  step_result result{sum_on_first({worker.loss()}).front(), {}};
+  for (int stage = 0; stage < shape.stages; ++stage) {
+    auto gradient = block::zero(shape);
+    for (int replica = 0; replica < s.where().replicas(); ++replica)
+      if (s.where().rank_of(stage, replica) == rank) gradient.add(worker.gradients(stage, replica));
+    gradient.assign(sum_on_first(gradient.flat()));
+    result.gradients.push_back(std::move(gradient));
+  }
+  int equal = 1;
+  if (rank == 0) {
+    auto const apart = difference(result, plain_step(shape, parameters, s.microbatches()));
+    equal = apart <= 1e-12 ? 1 : 0;
+    fmt::print("{:26} {} ranks, {} microbatches: loss {:.6f}, {} the plain run (apart by {:.1e})\n", s.name(),
+               s.ranks(), s.microbatches(), result.loss, equal != 0 ? "equal to" : "NOT EQUAL to", apart);
+  }
+  MPI_Bcast(&equal, 1, MPI_INT, 0, MPI_COMM_WORLD);
+  return equal != 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  MPI_Init(&argc, &argv);
+  int ranks = 0, rank = 0;
+  MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  command_line const options(argc, argv);
+  pipesched::shape const shape{.ranks = ranks,
+                               .microbatches = options.microbatches + (rank == options.differing ? 2 : 0)};
+  bool equal = true;
+  try {
+    pipesched::for_each_schedule([&]<class Generator>() {
+      if (options.schedule != "all" && options.schedule != Generator::info.name) return;
+      equal &= train(pipesched::generate(pipesched::make_generator<Generator>(shape)), rank, options);
+    });
+  } catch (std::exception const& error) {
+    fmt::print(stderr, "train_mpi: {}\n", error.what());
+    MPI_Abort(MPI_COMM_WORLD, EXIT_FAILURE);
+  }
+  MPI_Finalize();
+  return equal ? EXIT_SUCCESS : EXIT_FAILURE;
+}
