@@ -109,19 +109,39 @@ struct rank_progress {
   warmup_counter warmup;
 };
 
-/// The type of the edge that a block, the step at `first` and those up to `after`, waited for.
+/// The link that let a block, the step at `first` and those up to `after`, start when it did; null where it was the
+/// end of the op before.
 template <time_value T, cost_model Cost>
-constexpr edge_kind awaited_kind(op_graph const& graph, timeline<T> const& times, Cost const& cost, std::size_t first,
-                                 std::size_t after) {
+constexpr link const* awaited_link(op_graph const& graph, timeline<T> const& times, Cost const& cost, std::size_t first,
+                                   std::size_t after) {
   auto const steps = times.order().steps();
   for (auto at = first; at < after; ++at)
-    for (link l : graph.links_in(node_id{steps[at].node})) {
+    for (link const& l : graph.links_in(node_id{steps[at].node})) {
       node_id const from{l.node()};
       int const rank = graph.rank_of_lane(steps[at].lane);
       T const latency = l.remote() ? transfer_time(cost, graph.rank_of(from), rank) : T{0};
-      if (times.end(from) + latency == times.starts()[first]) return l.kind();
+      if (times.end(from) + latency == times.starts()[first]) return &l;
     }
-  return edge_kind::program;
+  return nullptr;
+}
+
+/// Attributes the gap from `clock` to the start of a block to what it waited for. Where that is an event of the same
+/// chunk on another stream, the gap is that event's only while it ran; before, it is that of what the event waited for.
+template <time_value T, cost_model Cost>
+constexpr void attribute_gap(op_graph const& graph, timeline<T> const& times, Cost const& cost, std::size_t first,
+                             std::size_t after, T clock, idle_by_cause<T>& cause) {
+  T until = times.starts()[first];
+  while (until > clock) {
+    auto const* const awaited = awaited_link(graph, times, cost, first, after);
+    auto const kind = awaited ? awaited->kind() : edge_kind::program;
+    bool const goes_on = kind == edge_kind::chunk && times.start(node_id{awaited->node()}) > clock;
+    T const from = goes_on ? times.start(node_id{awaited->node()}) : clock;
+    cause.waiting[std::size_t(kind)] += until - from;
+    if (!goes_on) return;
+    until = from;
+    first = times.order().position(node_id{awaited->node()});
+    after = first + 1;
+  }
 }
 
 /// Fills in what follows from the ops' times; one pass over the steps, in the order of the timeline.
@@ -145,7 +165,7 @@ constexpr void report_ranks(op_graph const& graph, timeline<T> const& times, Cos
     if (rank.operations == 0) rank.first_start = start;
     if (start > now.clock) {
       now.phases.gap(start - now.clock);
-      rank.idle_cause.waiting[std::size_t(awaited_kind(graph, times, cost, at, after))] += start - now.clock;
+      attribute_gap(graph, times, cost, at, after, now.clock, rank.idle_cause);
     }
     rank.busy += end - start;
     rank.last_end = now.clock = end;

@@ -198,8 +198,23 @@ TEST_CASE("The report of a lowered graph has the chunk graph's memory, warm-up a
       CHECK(a.warmup == b.warmup);
       CHECK(a.peak_activations == b.peak_activations);
       CHECK(a.steady_utilization == b.steady_utilization);
+      CHECK(a.idle_cause.of(edge_kind::chunk) == 0);
+      CHECK(a.idle_cause.of(edge_kind::gradient) == b.idle_cause.of(edge_kind::gradient));
+      CHECK(a.idle_cause.of(edge_kind::activation) == b.idle_cause.of(edge_kind::activation));
     }
   }
+}
+
+TEST_CASE("Idle time is that of communication only while it runs", "[graph][moe]") {
+  // Two ranks, one microbatch. Of its four all-to-alls a rank waits for the forward's dispatch and the backward's two;
+  // the forward's combine runs while it waits for the next chunk's input: the other rank's, or its own stash.
+  auto const r = analyze(lower_moe(one_f_one_b{2, 1}), moe_cost<>{.dispatch = 3, .combine = 5, .latency = 100});
+  CHECK(r.per_rank[0].idle_cause.of(edge_kind::chunk) == 3 + 5 + 3);
+  CHECK(r.per_rank[1].idle_cause.of(edge_kind::chunk) == 3 + 5 + 3);
+  CHECK(r.per_rank[1].idle_cause.of(edge_kind::stash) == 5);
+  CHECK(r.per_rank[1].idle_cause.of(edge_kind::activation) == 10 + 100);
+  CHECK(r.per_rank[0].idle_cause.of(edge_kind::gradient) == 5 + 100 + (10 + 12) + 100);
+  CHECK(r.per_rank[1].idle_cause.finished == 100 + 12);
 }
 
 TEST_CASE("Collectives are issued in an order that only the program decides", "[graph][moe]") {
