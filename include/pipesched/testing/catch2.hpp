@@ -34,11 +34,25 @@ namespace pipesched {
 inline namespace v0 {
 namespace testing {
 
+/// What both versions of Catch2 ask of a matcher. Version 3 calls `match` by its name alone, version 2 also through the
+/// base, by which its matchers combine.
 #if __has_include(<catch2/catch_all.hpp>)
-using matcher_base = Catch::Matchers::MatcherGenericBase;
+class matcher_base : public Catch::Matchers::MatcherGenericBase {
+ public:
+  bool match(schedule const& s) const { return matches(s); }
 #else
-using matcher_base = Catch::MatcherBase<schedule>;
+class matcher_base : public Catch::MatcherBase<schedule> {
+ public:
+  bool match(schedule const& s) const override { return matches(s); }
 #endif
+  template <schedule_generator G>
+  bool match(G const& generator) const {
+    return matches(generate(generator));
+  }
+
+ private:
+  virtual bool matches(schedule const& s) const = 0;
+};
 
 /// A matcher of schedules and generators. `Check` is called with a `schedule` and gives a `verdict`.
 template <class Check>
@@ -46,20 +60,15 @@ class schedule_matcher : public matcher_base {
  public:
   schedule_matcher(std::string claim, Check check) : claim_(std::move(claim)), check_(std::move(check)) {}
 
-  // Catch2 3 calls it by its name alone, Catch2 2 through its base.
-  bool match(schedule const& s) const {
+  std::string describe() const override { return explanation_.empty() ? claim_ : claim_ + "\n" + explanation_; }
+
+ private:
+  bool matches(schedule const& s) const override {
     auto result = check_(s);
     explanation_ = std::move(result.explanation);
     return result.passed;
   }
-  template <schedule_generator G>
-  bool match(G const& generator) const {
-    return match(generate(generator));
-  }
 
-  std::string describe() const override { return explanation_.empty() ? claim_ : claim_ + "\n" + explanation_; }
-
- private:
   std::string claim_;
   Check check_;
   mutable std::string explanation_;  // of the last match: Catch2 asks for the description after it
@@ -146,7 +155,7 @@ template <pipesched::schedule_generator G>
 struct StringMaker<G, void> {
   static std::string convert(G const& generator) {
     return generator.check() ? "a generator with parameters out of bounds"
-                             : StringMaker<pipesched::schedule>::convert(generate(generator));
+                             : StringMaker<pipesched::schedule>::convert(pipesched::generate(generator));
   }
 };
 
