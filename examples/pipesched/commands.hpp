@@ -14,5 +14,6 @@ using action = std::function<outcome()>;
 void add_list(CLI::App& program, action& run);
 void add_show(CLI::App& program, action& run);
 void add_analyze(CLI::App& program, action& run);
+void add_compare(CLI::App& program, action& run);
 void add_export(CLI::App& program, action& run);
 /// \}

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
 #include "costs.hpp"
 
+#include <algorithm>
 #include <cstddef>
-#include <cstdio>
-#include <memory>
 #include <string_view>
+#include <type_traits>
 
 #include <fmt/format.h>
 
@@ -131,7 +131,7 @@ any_cost cost_options::for_stages(int stages, int ranks) const {
   }
 
   auto const factors = factors_of(stages);
-  int const chunks = per_ == "rank" ? std::max(1, stages / ranks) : 1;
+  int const chunks = per_rank() ? std::max(1, stages / ranks) : 1;
 
   struct kind {
     std::string_view name;

@@ -24,6 +24,8 @@ class cost_options {
 
   /// The times of each stage of a schedule. Throws `usage_error` where they don't suit it.
   [[nodiscard]] any_cost for_stages(int stages, int ranks) const;
+  /// Whether the times are of a rank, whose stages share them.
+  [[nodiscard]] bool per_rank() const { return per_ == "rank"; }
 
   /// Whether chunks are to become mixture-of-experts events.
   [[nodiscard]] bool lowers() const { return moe_.given(); }

@@ -36,6 +36,7 @@ int main(int argc, char** argv) try {
   add_list(program, run);
   add_show(program, run);
   add_analyze(program, run);
+  add_compare(program, run);
   add_export(program, run);
   try {
     program.parse(argc, argv);

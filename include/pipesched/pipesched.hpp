@@ -57,6 +57,7 @@
 #include <pipesched/graph/plan_communication.hpp>
 #include <pipesched/graph/read_plan.hpp>
 
+#include <pipesched/analysis/comparison.hpp>
 #include <pipesched/analysis/cost.hpp>
 #include <pipesched/analysis/critical_path.hpp>
 #include <pipesched/analysis/decorators.hpp>
@@ -76,6 +77,7 @@
 #include <pipesched/analysis/transport_model.hpp>
 
 #include <pipesched/io/check_torch_csv.hpp>
+#include <pipesched/io/comparison.hpp>
 #include <pipesched/io/csv_cells.hpp>
 #include <pipesched/io/describe.hpp>
 #include <pipesched/io/diagnostic.hpp>

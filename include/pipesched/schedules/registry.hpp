@@ -14,6 +14,7 @@
 
 #include <pipesched/core/concepts.hpp>
 #include <pipesched/core/error.hpp>
+#include <pipesched/schedules/chimera.hpp>
 #include <pipesched/schedules/dual_pipe.hpp>
 #include <pipesched/schedules/dual_pipe_v.hpp>
 #include <pipesched/schedules/eager_one_f_one_b.hpp>
@@ -146,6 +147,18 @@ template <schedule_generator G>
   if constexpr (!detail::has_group<G>) wanted.group.reset();
   if constexpr (!detail::has_pipelines<G>) wanted.pipelines.reset();
   return wanted;
+}
+
+/// How many stages of one copy of the model a rank of schedule `G` holds: the chunks that are wanted or its default, or
+/// what its placement has.
+template <schedule_generator G>
+[[nodiscard]] constexpr std::int64_t stages_per_rank(shape const& wanted) {
+  if constexpr (detail::has_chunks<G>) {
+    return wanted.chunks ? *wanted.chunks : G{}.chunks;
+  } else {
+    auto const where = detail::fill<G>(shape{.ranks = 2}).placement();
+    return where.stages() / where.ranks();
+  }
 }
 
 /// The generator `G` of a shape. Throws `parameter_error` where `check_shape` finds a violation.
