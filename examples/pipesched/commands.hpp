@@ -16,4 +16,5 @@ void add_show(CLI::App& program, action& run);
 void add_analyze(CLI::App& program, action& run);
 void add_compare(CLI::App& program, action& run);
 void add_export(CLI::App& program, action& run);
+void add_check(CLI::App& program, action& run);
 /// \}

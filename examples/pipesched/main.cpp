@@ -38,6 +38,7 @@ int main(int argc, char** argv) try {
   add_analyze(program, run);
   add_compare(program, run);
   add_export(program, run);
+  add_check(program, run);
   try {
     program.parse(argc, argv);
   } catch (CLI::ParseError const& error) {

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
+#include <optional>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -20,5 +22,18 @@ class invalid_file : public std::runtime_error {
   std::vector<pipesched::diagnostic> diagnostics_;
 };
 
-/// The schedule in a file. Throws `invalid_file`, and `usage_error` where the file cannot be read at all.
+enum class file_format { torch_csv, json };
+
+/// The format of that name; where there is none, the one that `text` looks like.
+file_format format_named(std::string_view name, std::string_view text);
+
+/// The schedule in a file, so that it can be drawn and analysed; it need not be complete. Throws `invalid_file`, and
+/// `usage_error` where the file cannot be read at all.
 pipesched::schedule read_schedule(std::string const& path);
+
+/// A file's schedule, where it could be read, and all that is wrong with it.
+struct checked_schedule {
+  std::optional<pipesched::schedule> schedule;
+  std::vector<pipesched::diagnostic> diagnostics;
+};
+checked_schedule check_schedule(std::string_view text, file_format format);

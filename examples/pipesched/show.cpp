@@ -1,12 +1,7 @@
 // SPDX-License-Identifier: MIT
-#include <sys/ioctl.h>
-#include <unistd.h>
-
-#include <cstdlib>
 #include <memory>
 #include <optional>
 #include <string>
-#include <string_view>
 
 #include <pipesched/analysis/report.hpp>
 #include <pipesched/io/report_text.hpp>
@@ -16,26 +11,9 @@
 #include "decimal.hpp"
 #include "files.hpp"
 #include "study.hpp"
+#include "terminal.hpp"
 
 namespace {
-
-bool is_terminal() { return ::isatty(STDOUT_FILENO) == 1; }
-
-/// The width of the terminal; 80 where the output is not one.
-int terminal_width() {
-  winsize size{};
-  if (is_terminal() && ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0) return size.ws_col;
-  return 80;
-}
-
-/// Whether the output is a terminal that shows colours and a user who has not asked for none (https://no-color.org).
-bool wants_color() {
-  auto const variable = [](char const* name) {
-    auto const* const value = std::getenv(name);
-    return std::string_view(value ? value : "");
-  };
-  return is_terminal() && variable("NO_COLOR").empty() && variable("TERM") != "dumb";
-}
 
 struct show_options {
   study_options study;

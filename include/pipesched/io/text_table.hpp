@@ -28,6 +28,13 @@ class text_table {
     lines_.push_back(std::move(cells));
   }
 
+  /// The columns of the widest line.
+  [[nodiscard]] std::size_t width() const noexcept {
+    std::size_t sum = widths_.empty() ? 0 : 2 * (widths_.size() - 1);
+    for (auto const column : widths_) sum += column;
+    return sum;
+  }
+
   [[nodiscard]] std::string text() const {
     std::string all;
     for (auto const& line : lines_) {
