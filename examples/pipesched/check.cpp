@@ -1,17 +1,14 @@
 // SPDX-License-Identifier: MIT
 #include <memory>
-#include <optional>
 #include <string>
-#include <vector>
 
 #include <fmt/format.h>
-#include <pipesched/io/check_torch_csv.hpp>
 #include <pipesched/io/diagnostic.hpp>
 
 #include "commands.hpp"
 #include "files.hpp"
 #include "schedule_file.hpp"
-#include "usage_error.hpp"
+#include "transport_check.hpp"
 
 namespace {
 
@@ -22,23 +19,22 @@ struct check_command {
   std::string diagnostics = "text";
 };
 
-/// "valid: 4 ranks, 8 stages, ..." and, where sends and receives are in the file, that they are too.
-std::string summary(pipesched::schedule const& s) {
-  return fmt::format("valid: {} ranks, {} stages, {} microbatches, {} operations\n", s.ranks(), s.stages(),
-                     s.microbatches(), s.ops().size());
+std::string summary(pipesched::schedule const& s, std::string const& transport) {
+  return fmt::format("valid: {} ranks, {} stages, {} microbatches, {} operations{}\n", s.ranks(), s.stages(),
+                     s.microbatches(), s.ops().size(), transport.empty() ? "" : ", no deadlock under " + transport);
 }
 
 outcome check_file(check_command const& command) {
-  if (!command.transport.empty())
-    throw usage_error(fmt::format("transport = {}, which this build does not check", command.transport));
   auto const text = read_file(command.path);
   auto const checked = check_schedule(text, format_named(command.format, text));
-  if (command.diagnostics == "json") write_stdout(pipesched::to_json(checked.diagnostics));
-  if (!checked.diagnostics.empty()) {
-    if (command.diagnostics == "text") throw invalid_file(checked.diagnostics);
+  auto const diagnostics =
+      command.transport.empty() ? checked.diagnostics : check_transport_of(checked, command.transport);
+  if (command.diagnostics == "json") write_stdout(pipesched::to_json(diagnostics));
+  if (!diagnostics.empty()) {
+    if (command.diagnostics == "text") throw invalid_file(diagnostics);
     return outcome::invalid;
   }
-  if (command.diagnostics == "text" && checked.schedule) write_stdout(summary(*checked.schedule));
+  if (command.diagnostics == "text" && checked.schedule) write_stdout(summary(*checked.schedule, command.transport));
   return outcome::done;
 }
 
@@ -52,8 +48,8 @@ void add_check(CLI::App& program, action& run) {
       ->check(CLI::IsMember({"torch-csv", "json"}));
   command
       ->add_option("--transport", options->transport,
-                   "Also whether sends and receives can hang: async, dir-queue, pair-queue, rank-queue or blocking")
-      ->check(CLI::IsMember({"async", "dir-queue", "pair-queue", "rank-queue", "blocking"}));
+                   "Whether sends and receives can hang under: async, dir-queue, pair-queue, rank-queue or blocking")
+      ->check(CLI::IsMember(transport_names()));
   command
       ->add_option("--diagnostics", options->diagnostics,
                    "How to say it: text, a line each on standard error, or json, on standard output")

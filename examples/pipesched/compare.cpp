@@ -78,14 +78,11 @@ void add(side_by_side& all, compare_options const& options, std::string const& s
          int parts, bool equal_stages) try {
   auto const suited = suit(schedule, shape, equal_stages);
   auto const graph = pipesched::build_graph(make_schedule(schedule, suited, options.shape.forward_only()));
-  auto const cost = options.cost.for_stages(graph.stages(), equal_stages ? graph.stages() : graph.ranks());
-  std::visit(
-      [&](auto const& model) {
-        auto const row = pipesched::make_comparison(graph, pipesched::analyze(graph, model), parts);
-        all.table.add(schedule, row);
-        all.json.push_back(pipesched::comparison_json(schedule, row));
-      },
-      cost);
+  options.cost.with_model(graph.stages(), equal_stages ? graph.stages() : graph.ranks(), [&](auto const& cost) {
+    auto const row = pipesched::make_comparison(graph, pipesched::analyze(options.cost.lowered(graph), cost), parts);
+    all.table.add(schedule, row);
+    all.json.push_back(pipesched::comparison_json(schedule, row));
+  });
 } catch (pipesched::parameter_error const& error) {
   all.left.push_back({schedule, error.what()});
 }

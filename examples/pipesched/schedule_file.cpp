@@ -2,10 +2,10 @@
 #include "schedule_file.hpp"
 
 #include <pipesched/io/check_torch_csv.hpp>
+#include <pipesched/io/json_reader.hpp>
 #include <pipesched/io/torch_csv.hpp>
 
 #include "files.hpp"
-#include "usage_error.hpp"
 
 file_format format_named(std::string_view name, std::string_view text) {
   if (name == "torch-csv") return file_format::torch_csv;
@@ -16,17 +16,30 @@ file_format format_named(std::string_view name, std::string_view text) {
 
 pipesched::schedule read_schedule(std::string const& path) {
   auto const text = read_file(path);
-  if (format_named({}, text) == file_format::json) throw usage_error(path + ": this build reads no JSON");
-  auto read = pipesched::read_torch_csv(text);
-  if (!read.diagnostics.empty()) throw invalid_file(std::move(read.diagnostics));
-  if (!read.compute)
-    throw invalid_file({pipesched::diagnostic{.kind = "empty", .message = "the file holds no compute op"}});
-  return *std::move(read.compute);
+  std::optional<pipesched::schedule> schedule;
+  std::vector<pipesched::diagnostic> diagnostics;
+  if (format_named({}, text) == file_format::json) {
+    auto read = pipesched::read_json(text);
+    schedule = std::move(read.read);
+    diagnostics = std::move(read.diagnostics);
+  } else {
+    auto read = pipesched::read_torch_csv(text);
+    schedule = std::move(read.compute);
+    diagnostics = std::move(read.diagnostics);
+  }
+  if (diagnostics.empty() && !schedule) diagnostics.push_back({.kind = "empty", .message = "the file holds no op"});
+  if (!diagnostics.empty()) throw invalid_file(std::move(diagnostics));
+  return *std::move(schedule);
 }
 
 checked_schedule check_schedule(std::string_view text, file_format format) {
-  if (format == file_format::json) throw usage_error("format = json, which this build does not read");
+  if (format == file_format::json) {
+    auto read = pipesched::read_json(text);
+    auto diagnostics = pipesched::check(read);
+    return {std::move(read.read), {}, std::move(diagnostics)};
+  }
   auto read = pipesched::read_torch_csv(text);
   auto diagnostics = pipesched::check(read);
-  return {std::move(read.compute), std::move(diagnostics)};
+  if (read.rows != pipesched::torch_rows::compute_comms) read.actions.clear();
+  return {std::move(read.compute), std::move(read.actions), std::move(diagnostics)};
 }

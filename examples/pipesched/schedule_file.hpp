@@ -9,6 +9,7 @@
 #include <vector>
 
 #include <pipesched/core/schedule.hpp>
+#include <pipesched/graph/communication_plan.hpp>
 #include <pipesched/io/diagnostic.hpp>
 
 /// A file that is not what it should be. The program prints the diagnostics and exits with 1.
@@ -34,6 +35,8 @@ pipesched::schedule read_schedule(std::string const& path);
 /// A file's schedule, where it could be read, and all that is wrong with it.
 struct checked_schedule {
   std::optional<pipesched::schedule> schedule;
+  /// Rows with sends and receives, where the file has them.
+  std::vector<std::vector<pipesched::op>> communication;
   std::vector<pipesched::diagnostic> diagnostics;
 };
 checked_schedule check_schedule(std::string_view text, file_format format);
