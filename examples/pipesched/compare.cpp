@@ -59,14 +59,16 @@ std::vector<std::string> chosen_schedules(std::string const& list) {
   return names;
 }
 
-/// The shape as far as the schedule has its parameters; on equal stages with the ranks that hold just them.
-pipesched::shape suit(std::string const& schedule, pipesched::shape const& wanted, bool equal_stages) {
-  auto suited = wanted;
+/// The shape as far as the schedule has its parameters, with the times that it is made for; on equal stages with the
+/// ranks that hold just them.
+pipesched::shape suit(std::string const& schedule, compare_options const& options, bool equal_stages) {
+  auto suited = options.shape.shape();
   pipesched::with_schedule_type(schedule, [&]<class Generator>() {
-    suited = pipesched::applicable<Generator>(wanted);
-    if (!equal_stages) return;
+    suited = pipesched::applicable<Generator>(suited);
     auto const per_rank = pipesched::stages_per_rank<Generator>(suited);
-    pipesched::require(pipesched::multiple_of("stages", wanted.ranks, per_rank, "stages per rank"));
+    suited.times = options.cost.pass_times(equal_stages ? 1 : per_rank);
+    if (!equal_stages) return;
+    pipesched::require(pipesched::multiple_of("stages", suited.ranks, per_rank, "stages per rank"));
     suited.ranks /= per_rank;
   });
   return suited;
@@ -74,9 +76,9 @@ pipesched::shape suit(std::string const& schedule, pipesched::shape const& wante
 
 /// Adds one schedule, or why it is left out. On equal stages every stage is a whole part of the model, which costs the
 /// given times.
-void add(side_by_side& all, compare_options const& options, std::string const& schedule, pipesched::shape const& shape,
-         int parts, bool equal_stages) try {
-  auto const suited = suit(schedule, shape, equal_stages);
+void add(side_by_side& all, compare_options const& options, std::string const& schedule, int parts,
+         bool equal_stages) try {
+  auto const suited = suit(schedule, options, equal_stages);
   auto const graph = pipesched::build_graph(make_schedule(schedule, suited, options.shape.forward_only()));
   options.cost.with_model(graph.stages(), equal_stages ? graph.stages() : graph.ranks(), [&](auto const& cost) {
     auto const row = pipesched::make_comparison(graph, pipesched::analyze(options.cost.lowered(graph), cost), parts);
@@ -115,8 +117,8 @@ outcome compare(compare_options const& options) {
   side_by_side ranks;
   side_by_side stages;
   for (auto const& schedule : chosen_schedules(options.schedules)) {
-    add(ranks, options, schedule, shape, parts, false);
-    add(stages, options, schedule, shape, parts, true);
+    add(ranks, options, schedule, parts, false);
+    add(stages, options, schedule, parts, true);
   }
   if (options.format == "json") {
     write_stdout(fmt::format(

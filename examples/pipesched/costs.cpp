@@ -2,6 +2,7 @@
 #include "costs.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <string_view>
 #include <type_traits>
@@ -12,15 +13,6 @@
 #include "usage_error.hpp"
 
 namespace {
-
-/// Times of every stage in decimal, before it is known whether all are whole.
-struct decimal_times {
-  std::vector<decimal> forward;
-  std::vector<decimal> backward_input;
-  std::vector<decimal> backward_weight;
-  std::vector<decimal> overlapped;  ///< empty: the sum of the members
-  decimal latency;
-};
 
 std::vector<decimal> parse_list(std::string_view parameter, std::string_view text) {
   std::vector<decimal> values;
@@ -41,6 +33,12 @@ decimal scaled(decimal value, decimal factor, int divisor) {
   return {value.real * factor.real / divisor, std::nullopt};
 }
 
+double mean(std::vector<decimal> const& values) {
+  double sum = 0;
+  for (auto const& value : values) sum += value.real / static_cast<double>(values.size());
+  return sum;
+}
+
 bool all_whole(std::vector<decimal> const& values) {
   for (auto const& value : values)
     if (!value.whole) return false;
@@ -59,7 +57,7 @@ std::vector<T> as(std::vector<decimal> const& values) {
 }
 
 template <class T>
-pipesched::stage_cost<T> as_cost(decimal_times const& times) {
+pipesched::stage_cost<T> as_cost(stage_times const& times) {
   return {as<T>(times.forward), as<T>(times.backward_input), as<T>(times.backward_weight), as<T>(times.overlapped),
           as<T>({times.latency}).front()};
 }
@@ -114,12 +112,12 @@ any_moe_cost cost_options::for_events(int stages) const {
   return moe_.costs(parse_time("latency", latency_), factors_of(stages));
 }
 
-any_cost cost_options::for_stages(int stages, int ranks) const {
-  decimal_times times{{parse_time("forward", forward_)},
-                      {parse_time("backward-input", backward_input_)},
-                      {parse_time("backward-weight", backward_weight_)},
-                      {},
-                      parse_time("latency", latency_)};
+stage_times cost_options::given_times() const {
+  stage_times times{{parse_time("forward", forward_)},
+                    {parse_time("backward-input", backward_input_)},
+                    {parse_time("backward-weight", backward_weight_)},
+                    {},
+                    parse_time("latency", latency_)};
   if (!overlapped_.empty()) times.overlapped = {parse_time("overlapped", overlapped_)};
   if (!file_.empty()) {
     auto const read = read_cost_file(file_);
@@ -129,7 +127,25 @@ any_cost cost_options::for_stages(int stages, int ranks) const {
     if (!read.overlapped.empty()) times.overlapped = read.overlapped;
     if (read.latency) times.latency = *read.latency;
   }
+  return times;
+}
 
+std::optional<pipesched::pass_times> cost_options::pass_times(std::int64_t stages_per_rank) const {
+  if (lowers()) return {};
+  auto const times = given_times();
+  double const share = per_rank() ? 1.0 / static_cast<double>(stages_per_rank) : 1.0;
+  double const factor = stage_scale_.empty() ? share : share * mean(parse_list("stage-scale", stage_scale_));
+  std::array real{mean(times.forward) * factor, mean(times.backward_input) * factor,
+                  mean(times.backward_weight) * factor, times.latency.real};
+  // Only the ratios count, and a schedule's own times are whole numbers of 64 bits.
+  constexpr double most = 1e6;
+  if (double const longest = *std::max_element(real.begin(), real.end()); longest > most)
+    for (double& time : real) time *= most / longest;
+  return pipesched::pass_times::of(real[0], real[1], real[2], real[3]);
+}
+
+any_cost cost_options::for_stages(int stages, int ranks) const {
+  auto times = given_times();
   auto const factors = factors_of(stages);
   int const chunks = per_rank() ? std::max(1, stages / ranks) : 1;
 

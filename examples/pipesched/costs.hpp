@@ -10,12 +10,22 @@
 #include <CLI/CLI.hpp>
 #include <pipesched/analysis/cost.hpp>
 #include <pipesched/graph/op_graph.hpp>
+#include <pipesched/schedules/pass_times.hpp>
 
 #include "decimal.hpp"
 #include "moe_costs.hpp"
 
 /// A cost model that counts in whole numbers where every time is one.
 using any_cost = std::variant<pipesched::stage_cost<std::int64_t>, pipesched::stage_cost<double>>;
+
+/// Times of every stage in decimal, before it is known whether all are whole; one entry stands for all stages.
+struct stage_times {
+  std::vector<decimal> forward;
+  std::vector<decimal> backward_input;
+  std::vector<decimal> backward_weight;
+  std::vector<decimal> overlapped;  ///< empty: the sum of the members
+  decimal latency;
+};
 
 /// The COST part of a command line.
 class cost_options {
@@ -24,6 +34,9 @@ class cost_options {
 
   /// The times of each stage of a schedule. Throws `usage_error` where they don't suit it.
   [[nodiscard]] any_cost for_stages(int stages, int ranks) const;
+  /// The times for schedules whose order depends on them: those of a stage, the mean of them where stages differ.
+  /// Nothing where the times are of events. `stages_per_rank`: how many share a rank's time, where times are of a rank.
+  [[nodiscard]] std::optional<pipesched::pass_times> pass_times(std::int64_t stages_per_rank) const;
   /// Whether the times are of a rank, whose stages share them.
   [[nodiscard]] bool per_rank() const { return per_ == "rank"; }
 
@@ -43,6 +56,8 @@ class cost_options {
   }
 
  private:
+  /// As the command line and the cost file give them.
+  [[nodiscard]] stage_times given_times() const;
   /// The factors of `--stage-scale`, one per stage.
   [[nodiscard]] std::vector<decimal> factors_of(int stages) const;
 

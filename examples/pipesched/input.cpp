@@ -80,11 +80,14 @@ void input_options::add_to(CLI::App& command) {
   shape_.add_to(command, false);
 }
 
-pipesched::schedule input_options::load() const {
+pipesched::schedule input_options::load(cost_options const& costs) const {
   if (!file_.empty()) {
     if (!name_.empty() || shape_.given()) throw usage_error("--file takes the place of SCHEDULE and SHAPE: give one");
     return read_schedule(file_);
   }
   if (name_.empty()) throw usage_error("SCHEDULE is required: a name from 'pipesched list', or --file FILE");
-  return make_schedule(name_, shape_.shape(), shape_.forward_only());
+  auto shape = shape_.shape();
+  pipesched::with_schedule_type(
+      name_, [&]<class Generator>() { shape.times = costs.pass_times(pipesched::stages_per_rank<Generator>(shape)); });
+  return make_schedule(name_, shape, shape_.forward_only());
 }

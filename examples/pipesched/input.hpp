@@ -8,6 +8,8 @@
 #include <pipesched/core/schedule.hpp>
 #include <pipesched/schedules/registry.hpp>
 
+#include "costs.hpp"
+
 /// The SHAPE part of a command line.
 class shape_options {
  public:
@@ -35,7 +37,8 @@ pipesched::schedule make_schedule(std::string const& name, pipesched::shape cons
 class input_options {
  public:
   void add_to(CLI::App& command);
-  [[nodiscard]] pipesched::schedule load() const;
+  /// `costs`: for schedules whose order depends on times.
+  [[nodiscard]] pipesched::schedule load(cost_options const& costs) const;
 
  private:
   std::string name_;

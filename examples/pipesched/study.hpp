@@ -17,7 +17,7 @@ class study_options {
     cost_.add_to(command);
   }
 
-  [[nodiscard]] pipesched::schedule load() const { return input_.load(); }
+  [[nodiscard]] pipesched::schedule load() const { return input_.load(cost_); }
 
   /// Whether the graph is one of mixture-of-experts events.
   [[nodiscard]] bool lowers() const { return cost_.lowers(); }
