@@ -101,7 +101,11 @@
 #include <pipesched/runtime/run.hpp>
 #include <pipesched/runtime/threads.hpp>
 
+#include <pipesched/planner/cluster.hpp>
 #include <pipesched/planner/layout.hpp>
+#include <pipesched/planner/model.hpp>
+#include <pipesched/planner/model_memory.hpp>
 #include <pipesched/planner/partition.hpp>
+#include <pipesched/planner/presets.hpp>
 
 #include <pipesched/version.hpp>
