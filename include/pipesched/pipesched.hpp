@@ -40,6 +40,7 @@
 
 #include <pipesched/graph/build_graph.hpp>
 #include <pipesched/graph/check_communication.hpp>
+#include <pipesched/graph/check_graph.hpp>
 #include <pipesched/graph/check_structure.hpp>
 #include <pipesched/graph/checker.hpp>
 #include <pipesched/graph/communication_plan.hpp>
