@@ -32,6 +32,8 @@ inline namespace v0 {
 struct json_file {
   /// Nothing where the shape or the placement cannot be read. It need not be right: see `check`.
   std::optional<schedule> read = {};
+  /// For each op of each program the entry of the file's array that holds it: a pair is one entry.
+  std::vector<std::vector<std::uint32_t>> cells = {};
   std::optional<stage_cost<double>> costs = {};
   std::vector<measured_op> measured = {};
   /// What could not be read.
@@ -128,13 +130,16 @@ class json_schedule_reader {
     std::vector<std::vector<op>> programs;
     for (std::size_t rank = 0; rank < rows->size() && rank < std::size_t(max_stages); ++rank) {
       auto& program = programs.emplace_back();
+      auto& cells = file_.cells.emplace_back();
       auto const& row = (*rows)[rank];
       if (!row.is_array()) {
         complain(rank, -1, {}, "is no array", "an array of ops");
         continue;
       }
-      for (std::size_t i = 0; i < row.size(); ++i)
+      for (std::size_t i = 0; i < row.size(); ++i) {
         read_cell(row[i], rank, std::int64_t(i), where, microbatches, program);
+        cells.resize(program.size(), std::uint32_t(i));
+      }
     }
     if (left_out_ > 0)
       file_.diagnostics.push_back(
@@ -229,12 +234,19 @@ class json_schedule_reader {
   return file;
 }
 
-/// Everything that is wrong with a file that was read: its own diagnostics and those of `check`. A pair is one position
-/// in the file and two in a program.
+/// Everything that is wrong with a file that was read: its own diagnostics and those of `check`. Positions are those of
+/// the file's arrays, where a pair is one entry.
 [[nodiscard]] inline std::vector<diagnostic> check(json_file const& file, check_options const& options = {}) {
   auto diagnostics = file.diagnostics;
-  if (file.read)
-    for (auto& d : describe(check(*file.read, options))) diagnostics.push_back(std::move(d));
+  if (!file.read) return diagnostics;
+  auto faults = check(*file.read, options);
+  for (auto& f : faults) {
+    if (f.kind == fault_kind::deadlock) continue;  // its text names places among the ops of a pair
+    for (auto* place : {&f.where, &f.other_where})
+      if (place->rank >= 0 && place->position >= 0)
+        place->position = file.cells[std::size_t(place->rank)][std::size_t(place->position)];
+  }
+  for (auto& d : describe(faults)) diagnostics.push_back(std::move(d));
   return diagnostics;
 }
 

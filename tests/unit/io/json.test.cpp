@@ -128,6 +128,8 @@ TEST_CASE("A wrong member is named") {
   CHECK(complains(with("0B0", "0B0@1"), "names no replica"));
   CHECK(complains(with("0B0", "0B0@"), "names no replica"));
   CHECK(complains(with("0B0", "0F0"), "duplicate"));
+  CHECK(complains(with("\"0F0\", \"0B0\"", "\"(0F0;0B0)OVERLAP_F_B\", 7, \"0F0\""),
+                  "rank 0, position 2, 0F0: duplicate: it stands at rank 0, position 0"));
 }
 
 TEST_CASE("Text that is no JSON is a diagnostic with its line and column") {
