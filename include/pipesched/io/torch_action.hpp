@@ -7,10 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
-#include <string>
 #include <string_view>
-
-#include <fmt/format.h>
 
 #include <pipesched/core/op.hpp>
 #include <pipesched/core/placement.hpp>
@@ -112,30 +109,29 @@ struct torch_token {
   return {};
 }
 
-/// An action, or what is wrong with the token.
+/// An action, or what is wrong with the token. The texts are literals.
 struct parsed_action {
   op what = op::from_packed(0);
   std::string_view kind = {};  ///< of the diagnostic; empty where `what` is read
-  std::string message = {};
-  std::string expected = {};
+  std::string_view message = {};
+  std::string_view expected = {};
 
-  [[nodiscard]] explicit operator bool() const noexcept { return kind.empty(); }
+  [[nodiscard]] constexpr explicit operator bool() const noexcept { return kind.empty(); }
 };
 
-[[nodiscard]] inline parsed_action not_an_action(std::string_view why) {
-  return {op::from_packed(0), "bad_token", std::string(why),
+[[nodiscard]] constexpr parsed_action not_an_action(std::string_view why) noexcept {
+  return {op::from_packed(0), "bad_token", why,
           "<stage><F, B, I, W, SEND_F, ...><microbatch>, whole and in ASCII digits"};
 }
 
+[[nodiscard]] constexpr parsed_action of_another_dialect(std::string_view expected) noexcept {
+  return {op::from_packed(0), "wrong_dialect", "is of another dialect than the file", expected};
+}
+
 /// Reads one action, which is no pair. The whole token must match.
-[[nodiscard]] inline parsed_action parse_action(std::string_view text, torch_dialect dialect) {
+[[nodiscard]] constexpr parsed_action parse_action(std::string_view text, torch_dialect dialect) noexcept {
   auto const token = split_action(text);
   if (!token) return not_an_action("is no action");
-  auto const of_another_dialect = [&](std::string_view expected) {
-    return parsed_action{op::from_packed(0), "wrong_dialect",
-                         fmt::format("is of another dialect than the file, which is read as {}", name_of(dialect)),
-                         std::string(expected)};
-  };
   bool const old = dialect == torch_dialect::v2_4;
   if (old != token->underscored)
     return of_another_dialect(old ? "<kind><microbatch>_s<stage>" : "<stage><kind><microbatch>");
@@ -156,11 +152,10 @@ struct parsed_action {
     return not_an_action(token->microbatch.empty() ? "has no microbatch" : "has a microbatch, which its kind has not");
   auto const stage = value_of(token->stage, max_stages - 1);
   auto const microbatch = value_of(token->microbatch, max_microbatches - 1);
-  if (stage >= max_stages)
-    return {op::from_packed(0), "out_of_range", "its stage is too large", fmt::format("at most {}", max_stages - 1)};
+  static_assert(max_stages == 65536 && max_microbatches == 2147483647, "the texts below name the bounds");
+  if (stage >= max_stages) return {op::from_packed(0), "out_of_range", "its stage is too large", "at most 65535"};
   if (microbatch >= max_microbatches)
-    return {op::from_packed(0), "out_of_range", "its microbatch is too large",
-            fmt::format("at most {}", max_microbatches - 1)};
+    return {op::from_packed(0), "out_of_range", "its microbatch is too large", "at most 2147483646"};
   return {op(*kind, stage_id{stage}, microbatch_id{microbatch})};
 }
 

@@ -212,8 +212,10 @@ class torch_csv_reader {
       ++left_out_;
       return;
     }
+    std::string message(p.message);
+    if (p.kind == "wrong_dialect") message += fmt::format(", which is read as {}", name_of(file_.dialect));
     file_.diagnostics.push_back({std::string(p.kind), int(rank), position, rank + 1, std::int64_t(column) + 1,
-                                 printable(token), std::string(p.message), std::string(p.expected)});
+                                 printable(token), std::move(message), std::string(p.expected)});
   }
 
   std::string_view text_;
