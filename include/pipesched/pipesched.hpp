@@ -18,6 +18,7 @@
 #include <pipesched/core/schedule_builder.hpp>
 #include <pipesched/core/writer.hpp>
 
+#include <pipesched/schedules/building_block.hpp>
 #include <pipesched/schedules/chimera.hpp>
 #include <pipesched/schedules/chimera_lane.hpp>
 #include <pipesched/schedules/dual_pipe.hpp>
@@ -33,6 +34,9 @@
 #include <pipesched/schedules/one_f_one_b_overlap.hpp>
 #include <pipesched/schedules/pass_times.hpp>
 #include <pipesched/schedules/registry.hpp>
+#include <pipesched/schedules/squeezed_v.hpp>
+#include <pipesched/schedules/v_half.hpp>
+#include <pipesched/schedules/v_min.hpp>
 #include <pipesched/schedules/v_weight_filling.hpp>
 #include <pipesched/schedules/zb_h1.hpp>
 #include <pipesched/schedules/zb_h2.hpp>

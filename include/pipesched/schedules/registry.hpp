@@ -26,6 +26,8 @@
 #include <pipesched/schedules/one_f_one_b.hpp>
 #include <pipesched/schedules/one_f_one_b_overlap.hpp>
 #include <pipesched/schedules/pass_times.hpp>
+#include <pipesched/schedules/v_half.hpp>
+#include <pipesched/schedules/v_min.hpp>
 #include <pipesched/schedules/zb_h1.hpp>
 #include <pipesched/schedules/zb_h2.hpp>
 #include <pipesched/schedules/zb_v.hpp>
@@ -40,7 +42,7 @@ struct type_list {};
 /// Every schedule of the library, in the order in which lists show them.
 using built_in_schedules =
     type_list<gpipe, one_f_one_b, eager_one_f_one_b, interleaved, looped_bfs, zb_h1, zb_h2, interleaved_zb, zb_v,
-              chimera, dual_pipe, dual_pipe_v, one_f_one_b_overlap, interleaved_overlap>;
+              v_half, v_min, chimera, dual_pipe, dual_pipe_v, one_f_one_b_overlap, interleaved_overlap>;
 
 /// What a schedule is asked for by name. A parameter that is not given is the schedule's own default.
 struct shape {

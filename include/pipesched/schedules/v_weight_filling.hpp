@@ -9,9 +9,9 @@
 #include <compare>
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
-#include <pipesched/core/buffer.hpp>
 #include <pipesched/core/concepts.hpp>
 #include <pipesched/core/op.hpp>
 #include <pipesched/schedules/pass_times.hpp>
@@ -37,6 +37,39 @@ struct weight_rule {
   bool before_upper_backward = true;  ///< before a backward of the stage that is later in the model
 };
 
+/// How to fill the weights of a step.
+struct weight_plan {
+  weight_rule rule;
+  /// How long each rank idled in an earlier run of the step: a rank that idled less may delay its ops by the
+  /// difference. Empty where there was no run.
+  std::vector<instant> idle_before = {};
+};
+
+/// The plan with the shortest step among those tried. `idle_of(plan)` runs the step and says how long each rank idled.
+template <class Run>
+constexpr weight_plan plan_weights(Run const& idle_of) {
+  auto const longest = [](std::vector<instant> const& idle) { return *std::max_element(idle.begin(), idle.end()); };
+  weight_plan best;
+  instant shortest{-1, 0};  // none yet
+  for (bool before_upper_backward : {true, false})
+    for (bool before_forward : {true, false}) {
+      weight_plan plan{{before_forward, before_upper_backward}};
+      auto idle = idle_of(plan);
+      for (;;) {  // as long as what the run before allows makes the step shorter
+        weight_plan next{plan.rule, idle};
+        auto next_idle = idle_of(next);
+        if (longest(next_idle) >= longest(idle)) break;
+        plan = std::move(next);
+        idle = std::move(next_idle);
+      }
+      if (shortest < instant{} || longest(idle) < shortest) {
+        shortest = longest(idle);
+        best = std::move(plan);
+      }
+    }
+  return best;
+}
+
 /// The two stages of a rank of a V: `lower` is the one that forwards reach first.
 enum class v_way : std::uint8_t { lower, upper };
 
@@ -45,24 +78,23 @@ enum class v_way : std::uint8_t { lower, upper };
 template <rank_op_sink Sink>
 class v_pipeline {
  public:
-  /// `memory`: the most chunks whose activations a rank may hold, from the forward to the weight. `idle_before`: how
-  /// long each rank idled in an earlier run of the same step; empty where there was none.
+  /// `memory`: the most chunks whose activations a rank may hold, from the forward to the weight.
   constexpr v_pipeline(int ranks, std::int64_t microbatches, pass_times const& times, std::int64_t memory,
-                       weight_rule rule, std::vector<instant> const& idle_before, Sink& out)
+                       weight_plan const& plan, Sink& out)
       : ranks_(ranks),
         memory_(memory),
         window_(std::min(microbatches, memory)),
-        rule_(rule),
+        rule_(plan.rule),
         duration_{instant{times.forward, 0}, instant{times.backward_input, 0}, instant{times.backward_weight, 0}},
         latency_{times.latency, times.latency == 0 ? 1 : 0},
         rank_(std::size_t(ranks), rank_state{}),
         ended_(std::size_t(4 * ranks * window_), instant{}),
         waiting_(std::size_t(ranks * memory), v_way{}),
         out_(&out) {
-    if (idle_before.empty()) return;
+    if (plan.idle_before.empty()) return;
     for (std::size_t r = 0; r < rank_.size(); ++r) {
-      rank_[r].idle_before = idle_before[r];
-      longest_before_ = std::max(longest_before_, idle_before[r]);
+      rank_[r].idle_before = plan.idle_before[r];
+      longest_before_ = std::max(longest_before_, plan.idle_before[r]);
     }
   }
 
@@ -77,9 +109,12 @@ class v_pipeline {
   [[nodiscard]] constexpr bool memory_is_full(int rank) const { return at(rank).memory >= memory_; }
   [[nodiscard]] constexpr std::int64_t memory(int rank) const { return at(rank).memory; }
   [[nodiscard]] constexpr instant now(int rank) const { return at(rank).now; }
-  /// Idle time of a rank since its first op.
-  [[nodiscard]] constexpr instant idle(int rank) const { return at(rank).idle; }
-  [[nodiscard]] constexpr instant longest_idle() const { return longest_idle_; }
+  /// The idle time of each rank since its first op.
+  [[nodiscard]] constexpr std::vector<instant> idle() const {
+    std::vector<instant> result;
+    for (auto const& r : rank_) result.push_back(r.idle);
+    return result;
+  }
 
   /// Whether the input of the next op is there, or will be at a known time.
   [[nodiscard]] constexpr bool forward_has_input(int rank, v_way way) const {

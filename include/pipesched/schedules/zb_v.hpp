@@ -5,7 +5,6 @@
 /// ZB-V: each rank holds the two ends of a V, which leaves no bubble at the memory of 1F1B.
 
 #include <cstdint>
-#include <utility>
 #include <vector>
 
 #include <pipesched/core/concepts.hpp>
@@ -59,12 +58,11 @@ constexpr void emit_zb_v(int ranks, std::int64_t microbatches, int rank, Sink& o
 template <rank_op_sink Sink>
 class zb_v_run {
  public:
-  constexpr zb_v_run(int ranks, std::int64_t microbatches, pass_times const& times, weight_rule rule,
-                     std::vector<instant> const& idle_before, Sink& out)
+  constexpr zb_v_run(int ranks, std::int64_t microbatches, pass_times const& times, weight_plan const& plan, Sink& out)
       : ranks_(ranks),
         microbatches_(microbatches),
         times_(times),
-        pipeline_(ranks, microbatches, times, std::int64_t{2} * ranks, rule, idle_before, out) {
+        pipeline_(ranks, microbatches, times, std::int64_t{2} * ranks, plan, out) {
     warm_up();
     for (std::int64_t n = 0; n < 2 * microbatches; ++n) {
       one_backward_each();
@@ -74,12 +72,7 @@ class zb_v_run {
       while (pipeline_.weights_wait(rank)) pipeline_.weight(rank);
   }
 
-  [[nodiscard]] constexpr instant longest_idle() const { return pipeline_.longest_idle(); }
-  [[nodiscard]] constexpr std::vector<instant> idle() const {
-    std::vector<instant> result;
-    for (int rank = 0; rank < ranks_; ++rank) result.push_back(pipeline_.idle(rank));
-    return result;
-  }
+  [[nodiscard]] constexpr std::vector<instant> idle() const { return pipeline_.idle(); }
 
  private:
   static constexpr auto lower = v_way::lower;
@@ -145,37 +138,6 @@ class zb_v_run {
   std::vector<v_way> turn_;
 };
 
-/// How to fill the weights: what gave the shortest step among the ways that were tried.
-struct zb_v_plan {
-  weight_rule rule;
-  std::vector<instant> idle_before;
-};
-
-constexpr zb_v_plan plan_zb_v(int ranks, std::int64_t microbatches, pass_times const& times) {
-  any_sink nowhere;
-  zb_v_plan best;
-  instant best_idle{-1, 0};
-  for (bool before_upper_backward : {true, false})
-    for (bool before_forward : {true, false}) {
-      // Each run lets a rank delay its ops by what the slowest rank of the run before idled, as long as that helps.
-      zb_v_plan plan{{before_forward, before_upper_backward}, {}};
-      zb_v_run run(ranks, microbatches, times, plan.rule, plan.idle_before, nowhere);
-      auto longest = run.longest_idle();
-      for (auto idle = run.idle();;) {
-        zb_v_run again(ranks, microbatches, times, plan.rule, idle, nowhere);
-        if (again.longest_idle() >= longest) break;
-        longest = again.longest_idle();
-        plan.idle_before = std::move(idle);
-        idle = again.idle();
-      }
-      if (best_idle < instant{} || longest < best_idle) {
-        best_idle = longest;
-        best = std::move(plan);
-      }
-    }
-  return best;
-}
-
 }  // namespace detail
 
 /// ZB-V (Qi et al., arXiv 2401.10241v2, section 6): stages r and 2P-1-r on rank r. One direct order where the times are
@@ -226,8 +188,11 @@ struct zb_v {
  private:
   template <rank_op_sink Sink>
   constexpr void simulate(Sink& out) const {
-    auto const plan = detail::plan_zb_v(ranks, microbatches, times);
-    detail::zb_v_run(ranks, microbatches, times, plan.rule, plan.idle_before, out);
+    auto const plan = detail::plan_weights([&](detail::weight_plan const& candidate) {
+      detail::any_sink nowhere;
+      return detail::zb_v_run(ranks, microbatches, times, candidate, nowhere).idle();
+    });
+    detail::zb_v_run(ranks, microbatches, times, plan, out);
   }
 };
 
