@@ -104,6 +104,7 @@
 
 #include <pipesched/runtime/handler.hpp>
 #include <pipesched/runtime/run.hpp>
+#include <pipesched/runtime/run_events.hpp>
 #include <pipesched/runtime/threads.hpp>
 
 #include <pipesched/planner/cluster.hpp>

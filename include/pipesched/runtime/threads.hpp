@@ -20,14 +20,17 @@
 namespace pipesched {
 inline namespace v0 {
 
-/// Carries the messages of one plan between threads, each once per step. A send moves its payload into the mailbox of
+/// Carries the messages of one step between threads, each once per step. A send moves its payload into the mailbox of
 /// the message and returns at once, so that no policy can hang on it.
 template <class Payload>
 class thread_transport {
  public:
   /// `time_out`: the longest that a receive waits for its message.
   thread_transport(communication_plan const& plan, std::chrono::nanoseconds time_out)
-      : mailboxes_(plan.messages().size()), posts_(std::size_t(plan.ranks())), time_out_(time_out) {}
+      : thread_transport(plan.messages().size(), plan.ranks(), time_out) {}
+  /// For messages that have ids below `messages`.
+  thread_transport(std::size_t messages, int ranks, std::chrono::nanoseconds time_out)
+      : mailboxes_(messages), posts_(std::size_t(ranks)), time_out_(time_out) {}
 
   /// Hands over the payload of `t`.
   void send(transfer const& t, Payload payload) {
