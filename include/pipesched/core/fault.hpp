@@ -18,7 +18,7 @@ enum class fault_kind : std::uint8_t {
   broken_pair,           ///< an overlapped pair that is not one forward and then one backward
   duplicate_op,          ///< the op stands at `other_where` already
   wrong_rank,            ///< the placement puts the op's stage on rank `other_where.rank`
-  two_copies,            ///< the microbatch's forward, `other`, is on another copy of the stage
+  two_copies,            ///< the microbatch's other ops, `other` one of them, are on another copy of the stage
   missing_stage,         ///< no op at all; `count` stages from this one on
   missing_microbatch,    ///< no op at all; `count` microbatches from this one on
   missing_ops,           ///< the stage has none of the microbatch; `count` microbatches from this one on

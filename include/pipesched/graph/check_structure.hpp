@@ -91,6 +91,7 @@ class completeness_check {
 
   /// Also marks the duplicates: `redundant[i]` for entries of `schedule::ops()`.
   constexpr void run(buffer<bool>& redundant) {
+    count_votes();
     report_gaps();
     op_groups(s_.ops(), s_.stages(), s_.microbatches()).for_each([&](std::span<std::uint32_t const> group) {
       check_group(group, redundant);
@@ -188,11 +189,35 @@ class completeness_check {
     if (s_.where().replicas() > 1) check_copies(group);
   }
 
-  /// A microbatch's ops of one stage stay on the copy that ran its forward: the activations are there.
+  /// Counts on which copy each microbatch has its ops; not where the ids are so wide that the table would be large.
+  constexpr void count_votes() {
+    auto const cells = s_.microbatches() * s_.where().replicas();
+    if (s_.where().replicas() == 1 || cells > 4 * std::int64_t(s_.ops().size()) + 4096) return;
+    votes_ = buffer<std::uint32_t>(std::size_t(cells), 0);
+    for (op o : s_.ops())
+      if (is_chunk_op(o.kind())) ++votes_[vote_of(o)];
+  }
+  [[nodiscard]] constexpr std::size_t vote_of(op o) const noexcept {
+    return std::size_t(o.microbatch()) * std::size_t(s_.where().replicas()) + std::size_t(o.replica());
+  }
+
+  /// A microbatch's ops of one stage are all on one copy, since the activations are there: on the one with most of
+  /// them, or, where there are as many on another, the one that the microbatch uses most on all stages.
   constexpr void check_copies(std::span<std::uint32_t const> group) {
-    auto const owner = *std::min_element(group.begin(), group.end(), [&](auto a, auto b) {
-      return s_.ops()[a].kind() < s_.ops()[b].kind();  // the forward, where there is one
+    auto const in_group = [&](int replica) {
+      return std::count_if(group.begin(), group.end(), [&](auto i) { return s_.ops()[i].replica() == replica; });
+    };
+    auto owner = *std::min_element(group.begin(), group.end(), [&](auto a, auto b) {
+      return s_.ops()[a].kind() < s_.ops()[b].kind();  // in doubt the forward
     });
+    for (auto index : group) {
+      op const here = s_.ops()[index];
+      op const best = s_.ops()[owner];
+      if (here.replica() == best.replica()) continue;
+      auto const difference = in_group(here.replica()) - in_group(best.replica());
+      bool const more_elsewhere = votes_.size() > 0 && votes_[vote_of(here)] > votes_[vote_of(best)];
+      if (difference > 0 || (difference == 0 && more_elsewhere)) owner = index;
+    }
     for (auto index : group)
       if (s_.ops()[index].replica() != s_.ops()[owner].replica())
         faults_.add(
@@ -202,9 +227,10 @@ class completeness_check {
   schedule const& s_;
   fault_list& faults_;
   std::vector<std::int64_t> mentioned_;
-  bool trains_ = false;   // a schedule without any backward is forward-only, and right
-  int stage_ = -1;        // at hand
-  std::size_t next_ = 0;  // the entry of `mentioned_` that the stage at hand has next
+  buffer<std::uint32_t> votes_;  // by microbatch and copy
+  bool trains_ = false;          // a schedule without any backward is forward-only, and right
+  int stage_ = -1;               // at hand
+  std::size_t next_ = 0;         // the entry of `mentioned_` that the stage at hand has next
 };
 
 }  // namespace detail

@@ -85,25 +85,29 @@ struct stage_home {
   auto const homes = detail::homes_of(programs, stages);
   for (auto const& where : detail::bidirectional_of(homes, ranks, stages)) return where;
 
-  std::vector<int> rank_of_stage(std::size_t(stages), -1);
+  std::vector<int> rank_of_stage(std::size_t(stages), 0);
   std::vector<std::int64_t> most(std::size_t(stages), 0);
+  std::vector<std::int64_t> all(std::size_t(stages), 0);
   for (auto const& home : homes) {
-    if (home.ops <= most[std::size_t(home.stage)]) continue;
-    most[std::size_t(home.stage)] = home.ops;
-    rank_of_stage[std::size_t(home.stage)] = home.rank;
+    auto const stage = std::size_t(home.stage);
+    all[stage] += home.ops;
+    if (home.ops <= most[stage]) continue;
+    most[stage] = home.ops;
+    rank_of_stage[stage] = home.rank;
   }
+  // At least half of each stage's ops stand where the pattern says: a tie goes to the pattern.
   auto const follows = [&](placement const& where) {
-    for (int stage = 0; stage < stages; ++stage) {
-      int const rank = rank_of_stage[std::size_t(stage)];
-      if (rank >= 0 && rank != where.rank_of(stage)) return false;
-    }
+    auto elsewhere = all;
+    for (auto const& home : homes)
+      if (where.rank_of(home.stage) == home.rank) elsewhere[std::size_t(home.stage)] -= home.ops;
+    for (std::size_t stage = 0; stage < all.size(); ++stage)
+      if (2 * elsewhere[stage] > all[stage]) return false;
     return true;
   };
   if (stages == ranks && follows(placement::linear(ranks))) return placement::linear(ranks);
   if (stages % ranks == 0 && follows(placement::loop(ranks, stages / ranks)))
     return placement::loop(ranks, stages / ranks);
   if (stages == 2 * ranks && follows(placement::v(ranks))) return placement::v(ranks);
-  for (int& rank : rank_of_stage) rank = std::max(rank, 0);
   return placement::custom(ranks, stages, 1, std::move(rank_of_stage));
 }
 
