@@ -100,6 +100,17 @@ TEST_CASE("export writes the events of every schedule", "[program][moe]") {
   }
 }
 
+TEST_CASE("compare takes the MoE options too", "[program][moe]") {
+  auto const run =
+      run_program("compare --ranks 4 --microbatches 8 --schedules 1f1b,dualpipe --moe-layers 1 --format json");
+  INFO(run.output);
+  REQUIRE(run.status == 0);
+  auto const compared = nlohmann::json::parse(run.output);
+  for (auto const& entry : compared.at("schedules"))
+    CHECK(entry.at("makespan") ==
+          analyze(shape_of(entry.at("schedule").get<std::string>()) + " --moe-layers 1").at("makespan"));
+}
+
 TEST_CASE("Wrong MoE options are named, with status 2", "[program][moe]") {
   auto const refused = [](std::string const& options, std::string const& message) {
     auto const run = run_program("analyze 1f1b --ranks 2 --microbatches 2 " + options);
