@@ -130,13 +130,17 @@ stage_times cost_options::given_times() const {
   return times;
 }
 
-std::optional<pipesched::pass_times> cost_options::pass_times(std::int64_t stages_per_rank) const {
-  if (lowers()) return {};
+pipesched::uniform_cost<double> cost_options::mean_chunk_times() const {
+  if (lowers()) return moe_.chunk_times(parse_time("latency", latency_));
   auto const times = given_times();
+  return {mean(times.forward), mean(times.backward_input), mean(times.backward_weight), {}, times.latency.real};
+}
+
+pipesched::pass_times cost_options::pass_times(std::int64_t stages_per_rank) const {
   double const share = per_rank() ? 1.0 / static_cast<double>(stages_per_rank) : 1.0;
   double const factor = stage_scale_.empty() ? share : share * mean(parse_list("stage-scale", stage_scale_));
-  std::array real{mean(times.forward) * factor, mean(times.backward_input) * factor,
-                  mean(times.backward_weight) * factor, times.latency.real};
+  auto const chunk = mean_chunk_times();
+  std::array real{chunk.forward * factor, chunk.backward_input * factor, chunk.backward_weight * factor, chunk.latency};
   // Only the ratios count, and a schedule's own times are whole numbers of 64 bits.
   constexpr double most = 1e6;
   if (double const longest = *std::max_element(real.begin(), real.end()); longest > most)

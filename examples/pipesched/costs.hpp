@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -34,9 +33,9 @@ class cost_options {
 
   /// The times of each stage of a schedule. Throws `usage_error` where they don't suit it.
   [[nodiscard]] any_cost for_stages(int stages, int ranks) const;
-  /// The times for schedules whose order depends on them: those of a stage, the mean of them where stages differ.
-  /// Nothing where the times are of events. `stages_per_rank`: how many share a rank's time, where times are of a rank.
-  [[nodiscard]] std::optional<pipesched::pass_times> pass_times(std::int64_t stages_per_rank) const;
+  /// The times for schedules whose order depends on them: those of a stage, the mean of them where stages differ,
+  /// or those of its events. `stages_per_rank`: how many share a rank's time, where times are of a rank.
+  [[nodiscard]] pipesched::pass_times pass_times(std::int64_t stages_per_rank) const;
   /// Whether the times are of a rank, whose stages share them.
   [[nodiscard]] bool per_rank() const { return per_ == "rank"; }
 
@@ -58,6 +57,8 @@ class cost_options {
  private:
   /// As the command line and the cost file give them.
   [[nodiscard]] stage_times given_times() const;
+  /// A stage's times before scaling: the mean of them, or the sums of its events.
+  [[nodiscard]] pipesched::uniform_cost<double> mean_chunk_times() const;
   /// The factors of `--stage-scale`, one per stage.
   [[nodiscard]] std::vector<decimal> factors_of(int stages) const;
 

@@ -97,13 +97,22 @@ pipesched::moe_options moe_cost_options::lowering() const {
           .asynchronous_last_communication = asynchronous_};
 }
 
-any_moe_cost moe_cost_options::costs(decimal latency, std::vector<decimal> const& factors) const {
+optional_decimals moe_cost_options::given_times() const {
   optional_decimals times;
-  bool whole = latency.whole.has_value();
-  auto const note = [&](decimal value) { whole = whole && value.whole; };
   for (std::size_t i = 0; i < times.size(); ++i)
-    if (times_[i]) note(*(times[i] = parse_time(time_options[i].name, *times_[i])));
-  for (auto const& factor : factors) note(factor);
+    if (times_[i]) times[i] = parse_time(time_options[i].name, *times_[i]);
+  return times;
+}
+
+pipesched::uniform_cost<double> moe_cost_options::chunk_times(decimal latency) const {
+  return scaled_cost<double>(given_times(), latency, {}).inner.chunk_cost(lowering().layers);
+}
+
+any_moe_cost moe_cost_options::costs(decimal latency, std::vector<decimal> const& factors) const {
+  auto const times = given_times();
+  bool whole = latency.whole.has_value();
+  for (auto const& time : times) whole = whole && (!time || time->whole);
+  for (auto const& factor : factors) whole = whole && factor.whole;
   whole = whole && products_fit(times, factors);
 
   if (sm_total_ || sm_comm_) {

@@ -39,9 +39,14 @@ class moe_cost_options {
   [[nodiscard]] pipesched::moe_options lowering() const;
   /// `factors`: one per stage. Throws `usage_error` or `pipesched::parameter_error` where a number is wrong.
   [[nodiscard]] any_moe_cost costs(decimal latency, std::vector<decimal> const& factors) const;
+  /// What a chunk takes whose events follow one another.
+  [[nodiscard]] pipesched::uniform_cost<double> chunk_times(decimal latency) const;
 
  private:
-  /// The times, by place in the table of their names.
+  /// The times that are given, by place in the table of their names.
+  [[nodiscard]] std::array<std::optional<decimal>, 10> given_times() const;
+
+  /// As written.
   std::array<std::optional<std::string>, 10> times_;
   std::optional<std::string> layers_;
   std::optional<std::string> sm_total_;
