@@ -4,6 +4,7 @@
 /// \file
 /// Reads costs and measured times from JSON, and measured times from a Chrome trace.
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -99,8 +100,55 @@ inline void read_measurement(nlohmann::json const& entry, std::size_t index, mea
   times.ops.push_back(*measured);
 }
 
+/// Which rank an event of a trace is of: that of the whole file where torch's profiler has written it down
+/// ("distributedInfo"), else that of a process which is named "rank 3".
+class trace_ranks {
+ public:
+  explicit trace_ranks(nlohmann::json const& trace, nlohmann::json const& events) {
+    if (auto const* info = json_members::find(trace, "distributedInfo"))
+      if (auto const* rank = json_members::find(*info, "rank")) of_file_ = rank_value(*rank);
+    for (auto const& event : events) {
+      auto const* name = json_members::find(event, "name");
+      auto const* process = json_members::find(event, "pid");
+      auto const* args = json_members::find(event, "args");
+      if (name == nullptr || *name != "process_name" || process == nullptr || args == nullptr) continue;
+      auto const* label = json_members::find(*args, "name");
+      auto const id = json_members::whole_value(*process);
+      if (!id || label == nullptr || !label->is_string()) continue;
+      std::string_view text = label->get_ref<std::string const&>();
+      if (text.substr(0, 5) != "rank ") continue;
+      text.remove_prefix(5);
+      auto const digits = take_digits(text);
+      auto const rank = value_of(digits, max_stages - 1);
+      if (!digits.empty() && text.empty() && rank < max_stages) of_process_.emplace_back(*id, int(rank));
+    }
+    std::sort(of_process_.begin(), of_process_.end());
+  }
+
+  /// -1 where nothing tells.
+  [[nodiscard]] int of(nlohmann::json const& event) const {
+    if (auto const* args = json_members::find(event, "args"))
+      if (auto const* rank = json_members::find(*args, "rank")) return rank_value(*rank);
+    auto const* process = json_members::find(event, "pid");
+    auto const id = process != nullptr ? json_members::whole_value(*process) : std::nullopt;
+    if (!id) return of_file_;
+    auto const at = std::lower_bound(of_process_.begin(), of_process_.end(), std::pair(*id, 0));
+    return at != of_process_.end() && at->first == *id ? at->second : of_file_;
+  }
+
+ private:
+  [[nodiscard]] static int rank_value(nlohmann::json const& value) {
+    auto const rank = json_members::whole_value(value);
+    return rank && *rank >= 0 && *rank < max_stages ? int(*rank) : -1;
+  }
+
+  int of_file_ = -1;
+  std::vector<std::pair<std::int64_t, int>> of_process_;
+};
+
 /// One event of a trace, where it is a range that names a chunk op; all others are none of our business.
-inline void read_trace_event(nlohmann::json const& event, std::size_t index, measured_times& times) {
+inline void read_trace_event(nlohmann::json const& event, std::size_t index, trace_ranks const& ranks,
+                             measured_times& times) {
   auto const* name = json_members::find(event, "name");
   auto const* phase = json_members::find(event, "ph");
   if (name == nullptr || !name->is_string() || phase == nullptr || *phase != "X") return;
@@ -118,10 +166,7 @@ inline void read_trace_event(nlohmann::json const& event, std::size_t index, mea
   }
   measured->start = start->get<double>();
   measured->duration = *length;
-  if (auto const* args = json_members::find(event, "args"))
-    if (auto const* rank = json_members::find(*args, "rank"))
-      if (auto const value = json_members::whole_value(*rank); value && *value >= 0 && *value < max_stages)
-        measured->rank = int(*value);
+  measured->rank = ranks.of(event);
   times.ops.push_back(*measured);
 }
 
@@ -153,10 +198,11 @@ inline void read_trace_event(nlohmann::json const& event, std::size_t index, mea
     detail::json_members(times.diagnostics).complain("measured", "an array, \"measured\" or \"traceEvents\"");
     return times;
   }
+  detail::trace_ranks const ranks(*document, *list);
   for (std::size_t i = 0; i < list->size(); ++i) {
     auto const& entry = (*list)[i];
     if (trace != nullptr || (entry.is_object() && entry.contains("ph")))
-      detail::read_trace_event(entry, i, times);
+      detail::read_trace_event(entry, i, ranks, times);
     else
       detail::read_measurement(entry, i, times);
   }

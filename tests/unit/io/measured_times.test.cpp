@@ -83,6 +83,15 @@ TEST_CASE("Measured times are read from the ranges of a Chrome trace") {
   CHECK(times.ops[0].rank == 3);
   CHECK(times.ops[1].what.overlaps_next());
   CHECK(complaints(times) == "0B3: event 5 has no time; expected numbers for \"ts\" and \"dur\"\n");
+  auto const named = read_measured_times(R"([{"name": "process_name", "ph": "M", "pid": 7, "args": {"name": "rank 2"}},
+    {"name": "0F0", "ph": "X", "pid": 7, "ts": 0, "dur": 1}, {"name": "0B0", "ph": "X", "pid": 8, "ts": 0, "dur": 1}])");
+  REQUIRE(named.ops.size() == 2);
+  CHECK(named.ops[0].rank == 2);
+  CHECK(named.ops[1].rank == -1);
+  CHECK(read_measured_times(R"({"distributedInfo": {"rank": 5}, "traceEvents": [
+    {"name": "PP:0F0", "ph": "X", "pid": 7, "ts": 0, "dur": 1}]})")
+            .ops.at(0)
+            .rank == 5);
   CHECK(read_measured_times(R"([{"op": "0F0", "duration": 1}])").ops.size() == 1);
   CHECK(complaints(read_measured_times(R"([{"op": "0F0", "duration": -1}])")) ==
         "measured[0]: is no measurement; expected a duration of at least 0\n");
