@@ -23,6 +23,18 @@ int fail(outcome status, char const* message) {
   return static_cast<int>(status);
 }
 
+/// What is wrong with the command line. A word that is no command is named, which the parser does not do.
+std::string explain(CLI::App const& program, CLI::ParseError const& error, std::string const& first) {
+  std::string known;
+  bool is_known = false;
+  for (auto const* command : program.get_subcommands({})) {
+    known += " " + command->get_name();
+    is_known = is_known || command->get_name() == first;
+  }
+  if (!is_known && !first.empty() && first.front() != '-') return "unknown command '" + first + "'; known are" + known;
+  return std::string(error.what()) + "\nRun with --help for more information.";
+}
+
 }  // namespace
 
 int main(int argc, char** argv) try {
@@ -42,7 +54,8 @@ int main(int argc, char** argv) try {
   try {
     program.parse(argc, argv);
   } catch (CLI::ParseError const& error) {
-    return program.exit(error) == 0 ? 0 : static_cast<int>(outcome::wrong_usage);
+    if (error.get_exit_code() == 0) return program.exit(error);  // help and version
+    return fail(outcome::wrong_usage, explain(program, error, argc > 1 ? argv[1] : "").c_str());
   }
   return static_cast<int>(run());
 } catch (invalid_file const& error) {

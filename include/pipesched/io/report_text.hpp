@@ -91,8 +91,8 @@ template <time_value T>
   line("span bubble rate", percent_text(all.span_bubble_rate), "of the longest first start to last end");
   line("utilization", percent_text(all.utilization), "busy / (ranks x makespan)");
   line("steady utilization", percent_text(all.steady_utilization), "from first backward to last forward, mean");
-  line("peak activations", fmt::format("{}", all.peak_activations), "stage activations, of the rank that holds most");
-  line("parameter copies", fmt::format("{}", all.parameter_copies), "of the rank that holds most");
+  line("peak activations", fmt::format("{}", all.peak_activations), "stage activations of the rank with most");
+  line("parameter copies", fmt::format("{}", all.parameter_copies), "of the rank with most");
   text += "\n" + detail::rank_table(all);
   text += "\nidle, by what was waited for: " + detail::idle_causes_text(all) + "\n";
   return text;

@@ -295,8 +295,8 @@ void text_picture<T>::draw_legend() {
   };
   constexpr std::array<entry, 4> chunk_ops{{{op_kind::forward, "F forward"},
                                             {op_kind::backward, "B backward"},
-                                            {op_kind::backward_input, "I backward for the input"},
-                                            {op_kind::backward_weight, "W backward for the weights"}}};
+                                            {op_kind::backward_input, "I backward-input"},
+                                            {op_kind::backward_weight, "W backward-weight"}}};
   std::array<bool, 128> occurs{};
   bool pairs = false;
   for (op o : graph_.nodes()) {
@@ -307,17 +307,18 @@ void text_picture<T>::draw_legend() {
   auto const add = [&](std::string_view what) { line.append(line.empty() ? "" : ", ").append(what); };
   for (auto const& e : chunk_ops)
     if (occurs[std::size_t(e.kind)]) add(e.meaning);
-  if (occurs[std::size_t(op_kind::attention_forward)] || occurs[std::size_t(op_kind::mlp_forward)])
-    add("A attention, M MLP, D dispatch, C combine of F, B, I or W");
   if (pairs) add("F+B overlapped");
-  text_ += "\n" + line + "; number: microbatch\n";
+  if (!line.empty()) text_ += "\n" + line;
+  if (occurs[std::size_t(op_kind::attention_forward)] || occurs[std::size_t(op_kind::mlp_forward)])
+    text_ += "\nA attention, M MLP, D dispatch, C combine of F, B, I or W";
+  text_ += "\nnumber: microbatch";
   if (labels_.variants() == 2)
-    text_ += labels_.directions()
-                 ? "upper case: the pipeline down from rank 0, lower case: the one up from the last rank\n"
-                 : "upper case: the first stage of the rank, lower case: the second\n";
+    text_ += labels_.directions() ? "; upper case: down from rank 0, lower case: up from the last"
+                                  : "; upper case: first stage of the rank, lower case: second";
   else if (labels_.variants() > 2)
-    text_ += labels_.directions() ? "letter after the number: the pipeline (copy of the model)\n"
-                                  : "letter after the number: the stage of the rank, from a\n";
+    text_ += labels_.directions() ? "; letter after it: which copy of the model, from a"
+                                  : "; letter after it: which stage of the rank, from a";
+  text_ += "\n";
   if (hidden_ > 0)
     fmt::format_to(std::back_inserter(text_), "{} ops are too short to be drawn at this scale\n", hidden_);
 }
