@@ -174,10 +174,7 @@ class plan_writer {
  private:
   /// Messages in the order of their producers, and the length of every row.
   constexpr void list_messages() {
-    std::size_t remote = 0;
-    for (std::uint32_t n = 0; n < graph_->size(); ++n)
-      for (link l : graph_->links_out(node_id{n})) remote += l.remote();
-    plan_.messages = buffer<message>(remote);
+    plan_.messages = buffer<message>(graph_->link_count());  // a bound, of which only what is used is touched
     std::vector<std::uint32_t> length(std::size_t(graph_->ranks()), 0);
     std::uint32_t count = 0;
     for (int rank = 0; rank < graph_->ranks(); ++rank) {
@@ -186,7 +183,7 @@ class plan_writer {
         first_message_[n] = count;
         for (link l : graph_->links_out(node_id{n})) {
           if (!l.remote() || is_listed(first_message_[n], count, l.node())) continue;
-          auto const to = graph_->rank_of(node_id{l.node()});
+          auto const to = rank_holding(l.node());
           // The places of all ops are known when the rows are written; until then, their nodes.
           plan_.messages[count++] = message{n, 0, 0, l.node(), rank, to, l.kind()};
           ++length[std::size_t(rank)];
@@ -202,6 +199,14 @@ class plan_writer {
       plan_.row_begin.push_back(plan_.row_begin.back() + l);
     }
     plan_.entries = buffer<plan_entry>(plan_.row_begin.back());
+  }
+
+  /// The rank of a node: where the placement says, but for a schedule that keeps to another one.
+  [[nodiscard]] constexpr int rank_holding(std::uint32_t node) const noexcept {
+    op const o = graph_->node(node_id{node});
+    int const placed = graph_->where().rank_of(o.stage(), o.replica());
+    if (node >= graph_->lane_begin(placed) && node < graph_->lane_end(placed)) return placed;
+    return graph_->rank_of(node_id{node});
   }
 
   /// Whether a producer's messages, which are few, have one to `consumer`: one tensor is sent once.
