@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <fstream>
+#include <iterator>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -19,9 +20,6 @@
 using namespace pipesched;
 
 namespace {
-
-constexpr comm_policy all_policies[] = {comm_policy::eager, comm_policy::just_in_time, comm_policy::parity,
-                                        comm_policy::grouped};
 
 std::int64_t makespan(communication_plan const& plan, transport_kind kind) {
   return make_timeline(plan, {kind}, uniform_cost<>{}).makespan();
@@ -80,6 +78,40 @@ std::vector<std::vector<op>> read_rows(char const* name) {
     }
   }
   return rows;
+}
+
+// A sanitizer makes the grid ten times slower, and finds what it can in a part of it.
+#if defined(__SANITIZE_ADDRESS__)
+constexpr int microbatch_step = 5;
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+constexpr int microbatch_step = 5;
+#else
+constexpr int microbatch_step = 1;
+#endif
+#else
+constexpr int microbatch_step = 1;
+#endif
+
+/// What `is_deadlock_free` says of a policy: where it is free, no built-in schedule hangs; elsewhere, one does.
+void check_claims(comm_policy policy) {
+  bool found[std::size(all_transports)] = {};
+  for (int ranks = 1; ranks <= 8; ++ranks)
+    for (int chunks = 1; chunks <= 4; ++chunks)
+      for (int microbatches = 1; microbatches <= 24; microbatches += microbatch_step)
+        test_support::for_each_built_in(ranks, chunks, microbatches, [&](schedule const& s) {
+          auto const plan = plan_communication(s, policy);
+          for (auto kind : all_transports) {
+            if (check_transport(plan, {kind}).deadlock_free()) continue;
+            found[int(kind)] = true;
+            if (is_deadlock_free(policy, kind))
+              FAIL(s.name() << " " << ranks << " " << chunks << " " << microbatches << " " << name_of(kind));
+          }
+        });
+  for (auto kind : all_transports) {
+    INFO(name_of(policy) << " " << name_of(kind));
+    CHECK(found[int(kind)] == !is_deadlock_free(policy, kind));
+  }
 }
 
 }  // namespace
@@ -161,28 +193,15 @@ TEST_CASE("a send that nobody receives hangs the ranks that wait for it, and no 
   }
 }
 
-TEST_CASE(
-    "every policy is free of deadlock where it says so, for every schedule, and else there is a counter-example") {
-  bool found[4][6] = {};
-  for (int ranks = 1; ranks <= 8; ++ranks)
-    for (int chunks = 1; chunks <= 4; ++chunks)
-      for (int microbatches = 1; microbatches <= 24; ++microbatches)
-        test_support::for_each_built_in(ranks, chunks, microbatches, [&](schedule const& s) {
-          auto const graph = build_graph(s);
-          for (auto policy : all_policies) {
-            auto const plan = plan_communication(graph, policy);
-            for (auto kind : all_transports) {
-              if (check_transport(plan, {kind}).deadlock_free()) continue;
-              found[int(policy)][int(kind)] = true;
-              if (is_deadlock_free(policy, kind))
-                FAIL(s.name() << " " << ranks << " " << chunks << " " << microbatches << " " << name_of(policy) << " "
-                              << name_of(kind));
-            }
-          }
-        });
-  for (auto policy : all_policies)
-    for (auto kind : all_transports) {
-      INFO(name_of(policy) << " " << name_of(kind));
-      CHECK(found[int(policy)][int(kind)] == !is_deadlock_free(policy, kind));
-    }
+TEST_CASE("eager plans are free of deadlock under every transport, for every schedule") {
+  check_claims(comm_policy::eager);
+}
+TEST_CASE("parity plans are free of deadlock under every transport, for every schedule") {
+  check_claims(comm_policy::parity);
+}
+TEST_CASE("grouped plans are free of deadlock under every transport, for every schedule") {
+  check_claims(comm_policy::grouped);
+}
+TEST_CASE("just-in-time plans are free of deadlock where nothing is ordered, and hang some schedule elsewhere") {
+  check_claims(comm_policy::just_in_time);
 }
