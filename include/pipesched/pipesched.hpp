@@ -3,7 +3,7 @@
 
 /// \file
 /// The whole library, but for what brings a dependency of its own: the matchers for Catch2 (`testing/`), the MPI
-/// adapter (`runtime/mpi.hpp`) and the JSON reader (`io/json_reader*.hpp`).
+/// adapter (`runtime/mpi.hpp`) and the JSON reader (`io/json_reader*.hpp`, `planner/json_reader.hpp`).
 
 #include <pipesched/core/buffer.hpp>
 #include <pipesched/core/concepts.hpp>
@@ -108,10 +108,18 @@
 #include <pipesched/runtime/threads.hpp>
 
 #include <pipesched/planner/cluster.hpp>
+#include <pipesched/planner/evaluate.hpp>
+#include <pipesched/planner/failure.hpp>
 #include <pipesched/planner/layout.hpp>
 #include <pipesched/planner/model.hpp>
 #include <pipesched/planner/model_memory.hpp>
 #include <pipesched/planner/partition.hpp>
+#include <pipesched/planner/plan.hpp>
+#include <pipesched/planner/plan_json.hpp>
+#include <pipesched/planner/plan_text.hpp>
+#include <pipesched/planner/planner.hpp>
 #include <pipesched/planner/presets.hpp>
+#include <pipesched/planner/search.hpp>
+#include <pipesched/planner/stage_costs.hpp>
 
 #include <pipesched/version.hpp>

@@ -17,11 +17,15 @@ inline namespace v0 {
 /// The precision of matrix products. With FP8 the inputs that they keep for the backward take one byte an element.
 enum class precision : std::uint8_t { bf16, fp8 };
 
-/// What of a layer's activations is computed again in the backward (Korthikanti et al., arXiv 2205.05198).
+/// What of a layer's activations is computed again in the backward (Korthikanti et al., arXiv 2205.05198, but for
+/// `pointwise`).
 enum class recomputation : std::uint8_t {
   none,
   selective,  ///< attention's core: what grows with the square of the sequence; FlashAttention never stores it
-  full,       ///< all but the layer's input
+  /// Besides, what a nonlinearity puts out, and the queries, keys and values of latent attention (DeepSeek-V3, arXiv
+  /// 2412.19437, section 3.2.3).
+  pointwise,
+  full,  ///< all but the layer's input
 };
 
 [[nodiscard]] constexpr std::string_view name_of(precision p) noexcept { return p == precision::bf16 ? "bf16" : "fp8"; }
@@ -29,6 +33,7 @@ enum class recomputation : std::uint8_t {
   switch (r) {
     case recomputation::none: return "none";
     case recomputation::selective: return "selective";
+    case recomputation::pointwise: return "pointwise";
     case recomputation::full: return "full";
   }
   return "?";
@@ -46,6 +51,10 @@ struct model_spec {
   /// Parameters of a layer's attention where they are not those of four projections (multi-head latent attention);
   /// 0: from the heads.
   std::int64_t attention_parameters = 0;
+  /// Of latent attention: the elements that a token's queries, keys and values are made of, and the parameters that
+  /// make them; 0: none, queries, keys and values are never computed again.
+  std::int64_t latent_size = 0;
+  std::int64_t latent_parameters = 0;
   std::int64_t sequence = 1;    ///< tokens
   std::int64_t vocabulary = 1;  ///< tokens
   std::int64_t mlp_hidden = 0;  ///< inner width of a dense MLP; 0: 4 * hidden
@@ -66,7 +75,7 @@ struct model_spec {
   precision products = precision::bf16;
   recomputation recompute = recomputation::selective;
   bool sequence_parallel = true;  ///< norms and dropout divided among tensor-parallel ranks
-  int zero_stage = 1;             ///< divided among data-parallel ranks: 1 optimiser states, 2 gradients, 3 weights
+  std::int64_t zero_stage = 1;    ///< divided among data-parallel ranks: 1 optimiser states, 2 gradients, 3 weights
   std::int64_t weight_bytes = 2;  ///< per parameter
   std::int64_t gradient_bytes = 4;
   std::int64_t optimizer_bytes = 12;  ///< master weight and two moments, 4 each
@@ -99,17 +108,27 @@ constexpr check_result model_spec::check() const {
     return first_violation({at_least(parameter, value, low), at_most(parameter, value, high)});
   };
   if (auto wrong = first_violation(
-          {within("layers", layers, 1, 1024), within("hidden", hidden, 1, wide), within("heads", heads, 1, 1024),
-           within("kv_heads", kv_heads, 0, heads), within("head_size", head_size, 0, 4096),
+          {within("layers", layers, 1, 1024),
+           within("hidden", hidden, 1, wide),
+           within("heads", heads, 1, 1024),
+           within("kv_heads", kv_heads, 0, heads),
+           within("head_size", head_size, 0, 4096),
            within("value_head_size", value_head_size, 0, 4096),
            within("attention_parameters", attention_parameters, 0, std::int64_t{1} << 40),
-           within("sequence", sequence, 1, most_tokens), within("vocabulary", vocabulary, 1, 1 << 24),
-           within("mlp_hidden", mlp_hidden, 0, 16 * wide), within("experts", experts, 0, 4096),
-           within("mtp_layers", mtp_layers, 0, 16), within("batch", batch, 1, std::int64_t{1} << 31),
+           within("latent_size", latent_size, 0, wide),
+           within("latent_parameters", latent_parameters, 0, attention_parameters),
+           within("sequence", sequence, 1, most_tokens),
+           within("vocabulary", vocabulary, 1, 1 << 24),
+           within("mlp_hidden", mlp_hidden, 0, 16 * wide),
+           within("experts", experts, 0, 4096),
+           within("mtp_layers", mtp_layers, 0, 16),
+           within("batch", batch, 1, std::int64_t{1} << 31),
            within("microbatch", microbatch, 1, batch),
            at_most("microbatch", microbatch, most_tokens / std::max<std::int64_t>(sequence, 1), "2^20 tokens"),
-           within("zero_stage", zero_stage, 0, 3), within("weight_bytes", weight_bytes, 1, 8),
-           within("gradient_bytes", gradient_bytes, 1, 8), within("optimizer_bytes", optimizer_bytes, 0, 16)}))
+           within("zero_stage", zero_stage, 0, 3),
+           within("weight_bytes", weight_bytes, 1, 8),
+           within("gradient_bytes", gradient_bytes, 1, 8),
+           within("optimizer_bytes", optimizer_bytes, 0, 16)}))
     return wrong;
   if (head_size == 0)
     if (auto wrong = multiple_of("hidden", hidden, heads, "heads, where head_size is not given")) return wrong;

@@ -30,8 +30,11 @@ namespace detail {
 }
 
 /// The inner activations of an MLP of width `inner`, per token: what goes into the nonlinearity and what comes out.
+/// What is computed again needs only the former, which FP8 then keeps in one byte.
 [[nodiscard]] constexpr std::int64_t inner_bytes(model_spec const& m, std::int64_t inner, bool gated) noexcept {
-  return inner * ((gated ? 4 : 2) + product_input_bytes(m));
+  std::int64_t const into = gated ? 2 : 1;
+  auto const input = product_input_bytes(m);
+  return inner * (m.recompute == recomputation::pointwise ? into * input : 2 * into + input);
 }
 
 }  // namespace detail
@@ -51,7 +54,9 @@ namespace detail {
 
   // Two norms, the inputs of attention and MLP, and the masks of two dropouts.
   auto const replicated = m.hidden * (2 * 2 + 2 * input + (m.dropout ? 2 : 0));
-  auto const attention = 2 * (m.query_size() + m.key_size() + m.value_size()) + input * m.attended_size();
+  bool const from_latent = m.recompute == recomputation::pointwise && m.latent_size > 0;
+  auto const kept = from_latent ? m.latent_size : m.query_size() + m.key_size() + m.value_size();
+  auto const attention = 2 * kept + input * m.attended_size();
   // Softmax's output; with dropout also its mask and result.
   auto const core = m.recompute == recomputation::none ? m.heads * m.sequence * (m.dropout ? 5 : 2) : 0;
   auto const routed = m.top_k * (input * m.hidden + detail::inner_bytes(m, m.expert_hidden, true));
@@ -102,7 +107,7 @@ struct state_bytes {
                                               parallel_sizes const& sizes) noexcept {
   auto const on_gpu = parameters_per_gpu(count, sizes);
   auto const expert_copies = sizes.data * sizes.tensor / sizes.expert;
-  auto const held = [&](std::int64_t bytes, int divided_from_stage) {
+  auto const held = [&](std::int64_t bytes, std::int64_t divided_from_stage) {
     bool const shard = m.zero_stage >= divided_from_stage;
     return bytes * (detail::divided(on_gpu.shared, shard ? sizes.data : 1) +
                     detail::divided(on_gpu.expert, shard ? expert_copies : 1));

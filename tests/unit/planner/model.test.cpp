@@ -89,6 +89,10 @@ TEST_CASE("ZeRO divides states among the ranks that hold copies") {
 
 TEST_CASE("experts multiply the activations of a token's MLP") {
   auto m = deepseek_v3();
+  auto const kept = layer_activation_bytes(m, true);
+  m.recompute = recomputation::selective;
+  CHECK(layer_activation_bytes(m, true) - kept ==
+        m.sequence * (2 * (128 * (2 * 192 + 128) - 2112) + 9 * 2048 * (5 - 2)));
   auto const dense = layer_activation_bytes(m, false);
   auto const sparse = layer_activation_bytes(m, true);
   auto const tokens = m.sequence;

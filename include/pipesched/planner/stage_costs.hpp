@@ -1,0 +1,327 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+/// \file
+/// What the pieces of a model cost on one GPU of a cluster, and the stages that a layout makes of them.
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include <pipesched/analysis/decorators.hpp>
+#include <pipesched/analysis/moe_cost.hpp>
+#include <pipesched/analysis/streams.hpp>
+#include <pipesched/core/op.hpp>
+#include <pipesched/core/schedule_builder.hpp>
+#include <pipesched/graph/lower_moe.hpp>
+#include <pipesched/planner/cluster.hpp>
+#include <pipesched/planner/layout.hpp>
+#include <pipesched/planner/model.hpp>
+#include <pipesched/planner/model_memory.hpp>
+#include <pipesched/planner/partition.hpp>
+
+namespace pipesched {
+inline namespace v0 {
+
+/// One piece of the model on one GPU: the embedding, a layer, or the head. Times are seconds for one microbatch.
+struct piece_cost {
+  moe_cost<double> events{.attention = 0, .dispatch = 0, .mlp = 0, .combine = 0};
+  double collectives = 0;           ///< tensor parallelism's part of a forward's computation events
+  double collectives_backward = 0;  ///< and of a backward's
+  parameter_count parameters = {};
+  std::int64_t activation = 0;     ///< bytes
+  std::int64_t recomputation = 0;  ///< bytes besides, while it is computed again
+};
+
+/// The pieces of `m` on GPUs of `c`.
+///
+/// Products take their operations at the rate that is reached, attention's core at the 16-bit rate; a backward for the
+/// input takes what the forward does with the core twice, that for the weights the products that have weights. Tensor
+/// parallelism gathers and scatters a layer's activations twice a pass, with nothing beside it. The all-to-alls of
+/// experts are those of `make_moe_cost`; a token is sent to as many nodes as its experts are spread over, but no more
+/// than the gate allows.
+class model_costs {
+ public:
+  model_costs(model_spec const& m, cluster_spec const& c, parallel_sizes const& sizes) : m_(m), c_(c), sizes_(sizes) {
+    tokens_ = double(m.microbatch * m.sequence);
+    core_rate_ = c.bf16_rate * c.bf16_share * double(sizes.tensor);
+    rate_ = m.products == precision::fp8 ? c.fp8_rate * c.fp8_share * double(sizes.tensor) : core_rate_;
+  }
+
+  [[nodiscard]] piece_cost embedding() const {
+    piece_cost piece;
+    auto const moved = 2 * tokens_ * double(2 * m_.hidden) / double(sizes_.tensor);  // read and written, 16 bit
+    set(piece.events.attention, piece.events.attention_backward_input, piece.events.attention_backward_weight,
+        {moved / c_.memory_bandwidth, 0, moved / c_.memory_bandwidth});
+    set(piece.events.mlp, piece.events.mlp_backward_input, piece.events.mlp_backward_weight, {});
+    piece.parameters = embedding_parameters(m_);
+    return piece;
+  }
+  [[nodiscard]] piece_cost head() const {
+    piece_cost piece;
+    auto const product = tokens_ * head_operations(m_) / rate_;
+    set(piece.events.attention, piece.events.attention_backward_input, piece.events.attention_backward_weight, {});
+    set(piece.events.mlp, piece.events.mlp_backward_input, piece.events.mlp_backward_weight,
+        {product, product, product});
+    piece.parameters = head_parameters(m_);
+    piece.activation = head_activation_bytes(m_, sizes_.tensor);
+    return piece;
+  }
+  [[nodiscard]] piece_cost layer(bool experts) const {
+    piece_cost piece;
+    bool const again = m_.recompute == recomputation::full;
+    piece.collectives = tensor_collectives();
+    piece.collectives_backward = (again ? 2 : 1) * piece.collectives;
+    auto const with_collectives = [&](passes p) {
+      p.forward += piece.collectives / 2;
+      p.input += piece.collectives / 2;
+      if (again) p.input += p.forward;
+      return p;
+    };
+    auto const projections = tokens_ * projection_operations(m_) / rate_;
+    auto const core = tokens_ * core_operations(m_, true) / core_rate_;
+    bool const stores_core = m_.recompute == recomputation::none || again;
+    auto const latent =
+        m_.recompute == recomputation::pointwise ? 2 * tokens_ * double(m_.latent_parameters) / rate_ : 0;
+    auto const once_more = (stores_core ? 0 : core) + latent;
+    set(piece.events.attention, piece.events.attention_backward_input, piece.events.attention_backward_weight,
+        with_collectives({projections + core, projections + 2 * core + once_more, projections}));
+    auto const mlp = tokens_ * mlp_operations(m_, experts) / rate_;
+    set(piece.events.mlp, piece.events.mlp_backward_input, piece.events.mlp_backward_weight,
+        with_collectives({mlp, mlp, mlp}));
+    if (experts && sizes_.expert > 1) set_all_to_alls(piece.events, again);
+    piece.parameters = layer_parameters(m_, experts);
+    piece.activation = layer_activation_bytes(m_, experts, sizes_.tensor);
+    piece.recomputation = recomputation_bytes(m_, experts, sizes_.tensor);
+    return piece;
+  }
+  /// A layer of multi-token prediction with its use of the head.
+  [[nodiscard]] piece_cost mtp() const {
+    auto piece = layer(m_.is_moe());
+    auto const product = tokens_ * (head_operations(m_) + 4 * double(m_.hidden) * double(m_.hidden)) / rate_;
+    piece.events.mlp += product;
+    *piece.events.mlp_backward_input += product;
+    *piece.events.mlp_backward_weight += product;
+    piece.parameters = mtp_parameters(m_);
+    piece.activation += head_activation_bytes(m_, sizes_.tensor);
+    return piece;
+  }
+
+  [[nodiscard]] model_spec const& model() const noexcept { return m_; }
+  [[nodiscard]] cluster_spec const& cluster() const noexcept { return c_; }
+  [[nodiscard]] parallel_sizes const& sizes() const noexcept { return sizes_; }
+
+  /// Seconds that a microbatch's activations take from one pipeline rank to the next. Neighbouring GPUs serve tensor
+  /// parallelism first; pipeline ranks lie on different nodes unless all GPUs are on one.
+  [[nodiscard]] double transfer() const noexcept {
+    auto const bytes = tokens_ * double(2 * m_.hidden) / double(m_.sequence_parallel ? sizes_.tensor : 1);
+    return c_.transfer_latency + bytes / c_.bandwidth_within(c_.gpus);
+  }
+
+ private:
+  struct passes {
+    double forward = 0;
+    double input = 0;
+    double weight = 0;
+  };
+  static void set(double& forward, std::optional<double>& input, std::optional<double>& weight, passes times) {
+    forward = times.forward;
+    input = times.input;
+    weight = times.weight;
+  }
+
+  /// Two all-gathers and two reduce-scatters of a microbatch's activations, 16 bit.
+  [[nodiscard]] double tensor_collectives() const {
+    auto const t = double(sizes_.tensor);
+    return 4 * (t - 1) / t * tokens_ * double(2 * m_.hidden) / c_.bandwidth_within(sizes_.tensor);
+  }
+
+  void set_all_to_alls(moe_cost<double>& events, bool again) const {
+    auto const nodes = double(detail::divided(sizes_.expert, c_.gpus_per_node));
+    auto spread = nodes * (1 - std::pow(1 - 1 / nodes, double(m_.top_k)));  // nodes with one of top_k even choices
+    if (m_.nodes_per_token > 0) spread = std::min(spread, double(m_.nodes_per_token));
+    moe_sizes const layer{.tokens = detail::divided(m_.microbatch * m_.sequence, sizes_.tensor),
+                          .hidden = m_.hidden,
+                          .expert_hidden = m_.expert_hidden,
+                          .experts = m_.experts,
+                          .top_k = m_.top_k,
+                          .shared_experts = m_.shared_experts,
+                          .nodes_per_token = spread * (1 - 1 / nodes),  // what stays on its node crosses no network
+                          .bytes_to_experts = double(detail::product_input_bytes(m_))};
+    auto const times =
+        make_moe_cost(layer, {c_.nvlink * c_.link_share, c_.network * c_.link_share, rate_ / double(sizes_.tensor)});
+    events.dispatch = times.dispatch;
+    events.combine = times.combine;
+    events.dispatch_backward = times.dispatch_backward;
+    events.combine_backward = *times.combine_backward + (again ? times.dispatch : 0);
+  }
+
+  model_spec m_;
+  cluster_spec c_;
+  parallel_sizes sizes_;
+  double tokens_;
+  double rate_;
+  double core_rate_;
+};
+
+/// The layout whose longest stage is as short as can be, then whose heaviest is as light as can be.
+[[nodiscard]] inline pipeline_layout balanced_layout(model_costs const& costs, int stages) {
+  auto const& m = costs.model();
+  auto const item = [&](piece_cost const& piece) {
+    auto const chunk = piece.events.chunk_cost(1);
+    return chain_item{chunk.forward + chunk.backward_input + chunk.backward_weight,
+                      double(states_of(m, piece.parameters, costs.sizes()).total())};
+  };
+  std::vector<chain_item> chain{item(costs.embedding())};
+  auto const plain = item(costs.layer(false));
+  auto const experts = m.is_moe() ? item(costs.layer(true)) : plain;
+  for (std::int64_t i = 0; i < m.layers; ++i) chain.push_back(m.has_experts(i) ? experts : plain);
+  for (std::int64_t i = 0; i < m.mtp_layers; ++i) chain.push_back(item(costs.mtp()));
+  chain.push_back(item(costs.head()));
+
+  auto const begins = *balance(chain, stages);
+  pipeline_layout layout{std::vector<stage_content>(begins.size(), stage_content{})};
+  for (std::size_t s = 0; s < begins.size(); ++s) {
+    auto& stage = layout.stages[s];
+    auto const end = s + 1 < begins.size() ? begins[s + 1] : chain.size();
+    for (auto i = begins[s]; i < end; ++i) {
+      if (i == 0)
+        stage.embedding = true;
+      else if (i + 1 == chain.size())
+        stage.loss = true;
+      else
+        ++(i <= std::size_t(m.layers) ? stage.layers : stage.mtp);
+    }
+  }
+  // Megatron-LM's text begins with E and ends with L; an empty stage costs the same before or behind them.
+  for (std::size_t s = 1; s < layout.stages.size(); ++s)
+    if (layout.stages[s].embedding) std::swap(layout.stages[0], layout.stages[s]);
+  for (std::size_t s = 0; s + 1 < layout.stages.size(); ++s)
+    if (layout.stages[s].loss) std::swap(layout.stages.back(), layout.stages[s]);
+  return layout;
+}
+
+/// One stage on one GPU. Times are seconds for one microbatch, memory bytes.
+struct stage_figures {
+  double forward = 0;
+  double backward_input = 0;
+  double backward_weight = 0;
+  double pair = 0;  ///< an overlapped pair of its forward and its backward
+  /// \name Of these, communication with nothing computed beside it
+  /// \{
+  double exposed_forward = 0;
+  double exposed_backward = 0;
+  double exposed_pair = 0;
+  double exposed_tensor = 0;  ///< tensor parallelism's part, of forward and backward together
+  /// \}
+  std::int64_t layers = 0;  ///< with those of multi-token prediction
+  parameter_count parameters = {};
+  std::int64_t activation = 0;
+  std::int64_t recomputation = 0;
+
+  [[nodiscard]] double total() const noexcept { return forward + backward_input + backward_weight; }
+};
+
+namespace detail {
+
+/// An overlapped pair of `layers` equal layers with the events of `cost`, lowered and run: its time, and that of its
+/// all-to-alls that nothing hides.
+inline std::pair<double, double> overlapped_pair(moe_cost<double> const& cost, std::int64_t layers,
+                                                 cluster_spec const& c) {
+  auto const pair = schedule_builder(placement::linear(1)).rank(0).F(0).F(1).overlapping().B(0).B(1).build();
+  auto const graph = lower_moe(pair, {.layers = int(layers)});
+  auto const streams =
+      analyze_streams(graph, with_sm_partition(cost, int(c.multiprocessors), int(c.communication_multiprocessors)));
+  auto const& ran = streams.per_rank.front().pairs.front();
+  return {ran.duration(), ran.duration() - ran.computing};
+}
+
+}  // namespace detail
+
+/// The stages of a layout. Of a stage of unequal layers (dense ones and such with experts, the head) each layer of an
+/// overlapped pair has the mean's events.
+[[nodiscard]] inline std::vector<stage_figures> stages_of(model_costs const& costs, pipeline_layout const& layout) {
+  auto const& m = costs.model();
+  auto const embedding = costs.embedding();
+  auto const head = costs.head();
+  auto const dense = costs.layer(false);
+  auto const experts = m.is_moe() ? costs.layer(true) : dense;
+
+  struct lowered_pair {
+    stage_content content;
+    std::int64_t with_experts;
+    std::pair<double, double> times;
+  };
+  std::vector<lowered_pair> lowered;  // equal stages need it once
+  std::vector<stage_figures> stages;
+  std::int64_t layer = 0;
+  for (auto const& content : layout.stages) {
+    stage_figures stage;
+    moe_cost<double> sum{0, 0, 0, 0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0};
+    std::int64_t with_experts = 0;
+    auto const add = [&](piece_cost const& piece) {
+      auto const chunk = piece.events.chunk_cost(1);
+      stage.forward += chunk.forward;
+      stage.backward_input += chunk.backward_input;
+      stage.backward_weight += chunk.backward_weight;
+      stage.exposed_forward += piece.events.dispatch + piece.events.combine + piece.collectives;
+      auto const& e = piece.events;
+      auto const gradients = e.dispatch_backward.value_or(e.dispatch) + e.combine_backward.value_or(e.combine);
+      stage.exposed_backward += gradients + piece.collectives_backward;
+      stage.exposed_tensor += piece.collectives + piece.collectives_backward;
+      with_experts += e.dispatch > 0;
+      stage.parameters += piece.parameters;
+      stage.activation += piece.activation;
+      stage.recomputation = std::max(stage.recomputation, piece.recomputation);
+      sum.attention += e.attention;
+      sum.dispatch += e.dispatch;
+      sum.mlp += e.mlp;
+      sum.combine += e.combine;
+      *sum.attention_backward_input += *e.attention_backward_input;
+      *sum.attention_backward_weight += *e.attention_backward_weight;
+      *sum.mlp_backward_input += *e.mlp_backward_input;
+      *sum.mlp_backward_weight += *e.mlp_backward_weight;
+      *sum.dispatch_backward += e.dispatch_backward.value_or(e.dispatch);
+      *sum.combine_backward += e.combine_backward.value_or(e.combine);
+    };
+    if (content.embedding) add(embedding);
+    for (std::int64_t i = 0; i < content.layers; ++i) add(m.has_experts(layer++) ? experts : dense);
+    for (std::int64_t i = 0; i < content.mtp; ++i) add(costs.mtp());
+    if (content.loss) add(head);
+    stage.layers = content.layers + content.mtp;
+
+    stage.pair = stage.total();
+    stage.exposed_pair = stage.exposed_forward + stage.exposed_backward;
+    if (with_experts > 0) {
+      auto known = std::find_if(lowered.begin(), lowered.end(), [&](lowered_pair const& pair) {
+        return pair.content == content && pair.with_experts == with_experts;
+      });
+      if (known == lowered.end()) {
+        auto const n = double(stage.layers);
+        moe_cost<double> const mean{sum.attention / n,
+                                    sum.dispatch / n,
+                                    sum.mlp / n,
+                                    sum.combine / n,
+                                    *sum.attention_backward_input / n,
+                                    *sum.attention_backward_weight / n,
+                                    *sum.mlp_backward_input / n,
+                                    *sum.mlp_backward_weight / n,
+                                    *sum.dispatch_backward / n,
+                                    *sum.combine_backward / n};
+        auto const times = detail::overlapped_pair(mean, stage.layers, costs.cluster());
+        known = lowered.insert(lowered.end(), lowered_pair{content, with_experts, times});
+      }
+      stage.pair = known->times.first;
+      stage.exposed_pair = known->times.second + stage.exposed_tensor;
+    }
+    stages.push_back(stage);
+  }
+  return stages;
+}
+
+}  // namespace v0
+}  // namespace pipesched

@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: MIT
+#include <algorithm>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include <pipesched/analysis/report.hpp>
+#include <pipesched/planner/planner.hpp>
+#include <pipesched/planner/presets.hpp>
+#include <pipesched/schedules/one_f_one_b.hpp>
+
+#include "support/catch.hpp"
+
+using namespace pipesched;
+
+namespace {
+
+/// A dense model of 24 equal layers on 64 GPUs.
+plan_request small_request() {
+  plan_request request{llama_3_70b(), cluster_spec::of(h100, 64)};
+  request.model.layers = 24;
+  request.model.sequence = 4096;
+  request.model.batch = 128;
+  return request;
+}
+
+}  // namespace
+
+TEST_CASE("a shape's figures are those of its op graph") {
+  auto request = small_request();
+  request.model.zero_stage = 1;
+  auto const entry = evaluate_plan(request, {.schedule = "1f1b", .pipeline = 4, .sizes = {.tensor = 4}});
+  CHECK(entry.shape.sizes.data == 4);
+  CHECK(entry.shape.microbatches == 32);
+
+  model_costs const costs(request.model, request.cluster, entry.shape.sizes);
+  auto const stages = stages_of(costs, *read_layout(entry.layout).layout);
+  plan_cost const cost{&stages, costs.transfer()};
+  auto const report = analyze(one_f_one_b{.ranks = 4, .microbatches = 32}, cost);
+  CHECK(entry.pipeline_time == report.makespan);
+  CHECK(entry.bubble_fraction == Approx(report.bubble_fraction));
+
+  // 1F1B holds P - r microbatches on rank r.
+  std::vector<std::int64_t> held;
+  for (std::size_t r = 0; r < 4; ++r)
+    held.push_back(std::int64_t(4 - r) * stages[r].activation +
+                   states_of(request.model, stages[r].parameters, entry.shape.sizes).total());
+  CHECK(entry.memory.total() == *std::max_element(held.begin(), held.end()));
+  CHECK(entry.memory.total() == held[std::size_t(entry.memory.rank)]);
+  CHECK(entry.step_time == entry.pipeline_time + entry.exposed_data + entry.optimizer_time);
+  auto const all = entry.step_time * 64 * request.cluster.bf16_rate;
+  CHECK(entry.mfu == step_operations(request.model, false) / all);
+  CHECK(entry.tokens_per_second * entry.step_time == Approx(double(request.model.tokens())));
+}
+
+TEST_CASE("plans are ranked, fit memory, divide everything, and are the same each time") {
+  auto const request = small_request();
+  CHECK(check_request(request).empty());
+  std::vector<std::int64_t> seen;
+  auto const result = plan(request, [&](std::int64_t done, std::int64_t all) {
+    CHECK(done <= all);
+    seen.push_back(done);
+  });
+  REQUIRE_FALSE(result.entries.empty());
+  CHECK_FALSE(result.failure);
+  CHECK(std::is_sorted(seen.begin(), seen.end()));
+  CHECK(seen.size() > 10);
+  for (std::size_t i = 0; i < result.entries.size(); ++i) {
+    auto const& e = result.entries[i];
+    if (i > 0) CHECK(result.entries[i - 1].step_time <= e.step_time);
+    CHECK(e.memory.total() <= request.cluster.usable_memory());
+    CHECK(e.shape.pipeline * e.shape.sizes.tensor * e.shape.sizes.data == 64);
+    CHECK(e.shape.microbatches * e.shape.sizes.data * request.model.microbatch == request.model.batch);
+    CHECK(e.mfu > 0);
+    CHECK(e.mfu < request.cluster.bf16_share * 1.1);
+    CHECK(e.bubble_fraction >= 0);
+    CHECK(e.bubble_fraction < 1);
+    auto const layout = read_layout(e.layout).layout;
+    REQUIRE(layout);
+    CHECK(check_layout(*layout, {.layers = 24, .ranks = e.shape.pipeline}).empty());
+  }
+  auto const again = plan(request);
+  REQUIRE(again.entries.size() == result.entries.size());
+  for (std::size_t i = 0; i < result.entries.size(); ++i) {
+    CHECK(again.entries[i].shape == result.entries[i].shape);
+    CHECK(again.entries[i].step_time == result.entries[i].step_time);
+  }
+  for (auto const& other : result.alternatives) CHECK(other.shape.schedule != result.entries.front().shape.schedule);
+  CHECK_FALSE(result.changes.empty());
+}
+
+TEST_CASE("a smaller share of memory leaves fewer plans, none of them new") {
+  auto request = small_request();
+  auto const all = plan(request).entries;
+  request.cluster.memory_share = 0.6;
+  auto const some = plan(request).entries;
+  CHECK(some.size() < all.size());
+  for (auto const& e : some)
+    CHECK(std::any_of(all.begin(), all.end(), [&](plan_entry const& other) { return other.shape == e.shape; }));
+}
+
+TEST_CASE("a bidirectional schedule holds two copies of weights and gradients, and divides the optimiser's states") {
+  auto request = small_request();
+  auto const one = evaluate_plan(request, {.schedule = "1f1b", .pipeline = 4, .sizes = {.tensor = 4}});
+  auto const two = evaluate_plan(request, {.schedule = "dualpipe", .pipeline = 4, .sizes = {.tensor = 4}});
+  CHECK(two.parameter_copies == 2);
+  // The embedding's stage lies beside the head's, in both directions.
+  CHECK(double(two.memory.states.weights) > 1.8 * double(one.memory.states.weights));
+  CHECK(double(two.memory.states.optimizer) < 1.1 * double(one.memory.states.optimizer));
+}
+
+TEST_CASE("overlapped pairs hide the all-to-alls of experts") {
+  plan_request const request{deepseek_v3(), deepseek_v3_cluster()};
+  auto const with = [&](std::string_view schedule) {
+    return evaluate_plan(request, {.schedule = schedule, .pipeline = 16, .sizes = {.expert = 64}});
+  };
+  auto const one = with("1f1b");
+  auto const dual = with("dualpipe");
+  CHECK(dual.exposed_all_to_all < 0.3 * one.exposed_all_to_all);
+  CHECK(dual.step_time < one.step_time);
+  CHECK(dual.shape.microbatches == 120);
+  CHECK(dual.memory.total() < request.cluster.usable_memory());
+}
+
+TEST_CASE("a division that does not come out even is refused by name") {
+  auto const request = small_request();
+  CHECK_THROWS_WITH(evaluate_plan(request, {.schedule = "1f1b", .pipeline = 5}),
+                    "gpus = 64, must be a multiple of 5 (pipeline * tensor)");
+  auto odd = request;
+  odd.model.batch = 129;
+  CHECK_THROWS_AS(evaluate_plan(odd, {.schedule = "1f1b", .pipeline = 4}), parameter_error);
+  CHECK_THROWS_AS(evaluate_plan(request, {.schedule = "dualpipe", .pipeline = 1}), parameter_error);
+}
+
+TEST_CASE("what does not fit memory says so, and what is nearest fits") {
+  auto request = small_request();
+  request.model = llama_3_70b();
+  request.model.recompute = recomputation::none;
+  request.model.batch = 64;
+  request.cluster.gpus = 16;
+  request.choices.schedules = {"1f1b"};
+  auto const result = plan(request);
+  REQUIRE(result.failure);
+  CHECK(result.entries.empty());
+  CHECK(result.failure->constraint == "memory");
+  REQUIRE(result.failure->closest);
+  CHECK(result.failure->closest->memory.total() > request.cluster.usable_memory());
+  REQUIRE_FALSE(result.failure->nearest.empty());
+  auto const& nearest = result.failure->nearest;
+  CHECK(nearest.size() > 1);
+  for (std::size_t i = 0; i + 1 < nearest.size(); ++i)
+    CHECK(nearest[i].entry.memory.total() <= request.cluster.usable_memory());
+  CHECK(nearest.back().change.find("memory = ") == 0);
+}
+
+TEST_CASE("each constraint that breaks is named, and the nearest request that holds is found") {
+  auto const broken = [](plan_request const& request, std::string_view constraint) {
+    auto const result = plan(request);
+    REQUIRE(result.failure);
+    CHECK(result.failure->constraint == constraint);
+    CHECK_FALSE(result.failure->message.empty());
+    CHECK_FALSE(result.failure->nearest.empty());
+    return *result.failure;
+  };
+  auto request = small_request();
+  request.choices.pipeline = {7};
+  CHECK(broken(request, "gpus").nearest.front().change == "any pipeline size");
+  request = small_request();
+  request.model.batch = 127;
+  request.choices.pipeline = {4};
+  request.choices.tensor = {4};
+  CHECK(broken(request, "batch").nearest.front().change == "batch = 128");
+  request = small_request();
+  request.choices.pipeline = {32};
+  request.choices.schedules = {"interleaved-1f1b"};
+  request.choices.chunks = {2};
+  broken(request, "stages");
+  request = small_request();
+  request.choices.pipeline = {16};
+  request.choices.tensor = {1};
+  request.choices.schedules = {"dualpipe"};
+  request.model.batch = 16;
+  CHECK(broken(request, "schedule").message.find("microbatches = 4") != std::string::npos);
+}
+
+TEST_CASE("a request is checked before it is tried") {
+  auto request = small_request();
+  request.choices.schedules = {"2f2b"};
+  request.choices.chunks = {0};
+  request.model.hidden = -1;
+  request.cluster.gpus = 0;
+  request.choices.layout = read_layout("Et|tL").layout;
+  auto const wrong = check_request(request);
+  REQUIRE(wrong.size() == 5);
+  CHECK(to_string(wrong[0]) == "model: hidden = -1, must be at least 1");
+  CHECK(to_string(wrong[1]) == "cluster: gpus = 0, must be at least 1");
+  CHECK(to_string(wrong[2]) == "choices: chunks = 0, must be at least 1");
+  CHECK(wrong[3].message.find("unknown schedule '2f2b'") == 0);
+  CHECK(to_string(wrong[4]) == "the layout holds 2 transformer layers; expected 24");
+  CHECK_THROWS_AS(plan(request), parameter_error);
+}
+
+TEST_CASE("a given layout is used as it is") {
+  auto request = small_request();
+  request.choices.layout = read_layout("Et*5|t*7|t*6|t*6L").layout;
+  auto const result = plan(request);
+  REQUIRE_FALSE(result.entries.empty());
+  for (auto const& e : result.entries) CHECK(e.layout == "Et*5|t*7|t*6|t*6L");
+}
