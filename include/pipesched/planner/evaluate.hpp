@@ -209,9 +209,9 @@ class data_exchange {
 }
 
 /// The figures of a shape. `order` must be that of `graph`, the graph that of the shape's schedule.
-[[nodiscard]] inline plan_entry evaluate(plan_shape const& shape, op_graph const& graph, execution_order const& order,
-                                         model_costs const& costs, std::vector<stage_figures> const& stages) {
-  plan_entry entry{.shape = shape};
+[[nodiscard]] inline ranked_plan evaluate(plan_shape const& shape, op_graph const& graph, execution_order const& order,
+                                          model_costs const& costs, std::vector<stage_figures> const& stages) {
+  ranked_plan entry{.shape = shape};
   entry.memory = fullest_rank(graph, costs, stages);
   plan_cost const cost{&stages, costs.transfer()};
   auto const times = make_timeline(graph, order, cost);

@@ -25,7 +25,7 @@ inline namespace v0 {
 namespace detail {
 
 /// The best plan of a request, if there is one.
-[[nodiscard]] inline std::optional<plan_entry> best_of(plan_request const& request) {
+[[nodiscard]] inline std::optional<ranked_plan> best_of(plan_request const& request) {
   if (request.model.check() || request.cluster.check()) return {};
   shape_list const list(request);
   auto found = compute(request, list.shapes(), [](std::int64_t, std::int64_t) {});
@@ -140,7 +140,7 @@ class relaxations {
 };
 
 /// The shape that needs the least memory, with its figures.
-[[nodiscard]] inline std::optional<plan_entry> closest_to_memory(plan_request request, search_result const& found) {
+[[nodiscard]] inline std::optional<ranked_plan> closest_to_memory(plan_request request, search_result const& found) {
   auto candidates = found.too_large;
   auto far = found.far_too_large;
   std::sort(far.begin(), far.end(), [](dropped_shape const& a, dropped_shape const& b) {
@@ -155,7 +155,7 @@ class relaxations {
     candidates = std::move(computed.entries);
   }
   if (candidates.empty()) return {};
-  return *std::min_element(candidates.begin(), candidates.end(), [](plan_entry const& a, plan_entry const& b) {
+  return *std::min_element(candidates.begin(), candidates.end(), [](ranked_plan const& a, ranked_plan const& b) {
     return std::pair(a.memory.total(), a.shape) < std::pair(b.memory.total(), b.shape);
   });
 }

@@ -64,7 +64,7 @@ struct plan_memory {
 };
 
 /// A shape with its figures. Times are seconds of a step; exposed communication is the mean over ranks.
-struct plan_entry {
+struct ranked_plan {
   plan_shape shape = {};
   std::string layout = {};  ///< Megatron-LM's text; see `read_layout`
   double step_time = 0;
@@ -98,24 +98,24 @@ struct plan_drops {
 /// A change of the request, and the plan that would then be first.
 struct plan_change {
   std::string change;
-  plan_entry entry;
+  ranked_plan entry;
   bool same = false;  ///< still the first's schedule and sizes
 };
 
 /// Why there is no plan.
 struct plan_failure {
-  std::string constraint;                  ///< the one that broke last: "gpus", "batch", "stages", "schedule", "memory"
-  std::string message;                     ///< with the values
-  std::optional<plan_entry> closest = {};  ///< the shape that comes closest to fitting memory
-  std::vector<plan_change> nearest = {};   ///< what fits, after the smallest change first
+  std::string constraint;  ///< the one that broke last: "gpus", "batch", "stages", "schedule", "memory"
+  std::string message;     ///< with the values
+  std::optional<ranked_plan> closest = {};  ///< the shape that comes closest to fitting memory
+  std::vector<plan_change> nearest = {};    ///< what fits, after the smallest change first
 };
 
 struct plan_result {
-  std::vector<plan_entry> entries = {};  ///< by step time
-  std::int64_t considered = 0;           ///< shapes
+  std::vector<ranked_plan> entries = {};  ///< by step time
+  std::int64_t considered = 0;            ///< shapes
   plan_drops drops = {};
   /// The best entry of each other schedule; of those whose shapes all exceed the memory, the fastest.
-  std::vector<plan_entry> alternatives = {};
+  std::vector<ranked_plan> alternatives = {};
   std::vector<plan_change> changes = {};  ///< who would be first under other circumstances
   std::optional<plan_failure> failure = {};
 };

@@ -21,7 +21,7 @@ namespace pipesched {
 inline namespace v0 {
 
 /// One entry as a JSON object. Times are seconds, memory bytes, shares of one.
-[[nodiscard]] inline std::string plan_entry_json(plan_entry const& e) {
+[[nodiscard]] inline std::string ranked_plan_json(ranked_plan const& e) {
   auto const& s = e.shape;
   auto text = fmt::format(
       R"({{"schedule": "{}", "pipeline": {}, "chunks": {}, "microbatches": {}, "tensor": {}, "expert": {}, "data": {}, )",
@@ -62,7 +62,7 @@ inline namespace v0 {
   auto const quoted = [](std::string const& line) { return detail::json_string(line); };
   auto const changed = [](plan_change const& change) {
     return fmt::format(R"({{"change": {}, "same": {}, "plan": {}}})", detail::json_string(change.change), change.same,
-                       plan_entry_json(change.entry));
+                       ranked_plan_json(change.entry));
   };
   auto const all = result.entries.size() + result.alternatives.size() + result.changes.size();
   auto const& d = result.drops;
@@ -73,15 +73,15 @@ inline namespace v0 {
       "\n "
       R"("considered": {}, "fitting": {}, "dropped": {{"memory": {}, "schedule": {}, "batch": {}, "gpus": {}, "stages": {}, "size": {}}},)",
       result.considered, result.entries.size(), d.memory, d.schedule, d.batch, d.gpus, d.stages, d.size);
-  text += "\n \"plans\": " + list(result.entries, most, plan_entry_json);
+  text += "\n \"plans\": " + list(result.entries, most, ranked_plan_json);
   text += ",\n \"reasons\": " + list(reasons(result, request.cluster), all, quoted);
-  text += ",\n \"alternatives\": " + list(result.alternatives, all, plan_entry_json);
+  text += ",\n \"alternatives\": " + list(result.alternatives, all, ranked_plan_json);
   text += ",\n \"changes\": " + list(result.changes, all, changed);
   if (result.failure) {
     auto const& f = *result.failure;
     text += fmt::format(",\n \"failure\": {{\"constraint\": {}, \"message\": {}, \"closest\": {},\n  \"nearest\": {}}}",
                         detail::json_string(f.constraint), detail::json_string(f.message),
-                        f.closest ? plan_entry_json(*f.closest) : "null", list(f.nearest, f.nearest.size(), changed));
+                        f.closest ? ranked_plan_json(*f.closest) : "null", list(f.nearest, f.nearest.size(), changed));
   }
   return text + "}\n";
 }

@@ -34,7 +34,7 @@ struct step_part {
   std::string_view name;
   double seconds;
 };
-[[nodiscard]] inline std::vector<step_part> parts_of(plan_entry const& e) {
+[[nodiscard]] inline std::vector<step_part> parts_of(ranked_plan const& e) {
   auto const bubble = e.bubble_fraction * e.pipeline_time;
   return {{"bubble", bubble},
           {"exposed all-to-alls", e.exposed_all_to_all},
@@ -44,7 +44,7 @@ struct step_part {
 }
 
 /// How `other` differs from the first, the largest part first: "bubble +0.90 s, exposed all-to-alls +3.10 s".
-[[nodiscard]] inline std::string difference_text(plan_entry const& first, plan_entry const& other) {
+[[nodiscard]] inline std::string difference_text(ranked_plan const& first, ranked_plan const& other) {
   auto parts = parts_of(other);
   auto const of_first = parts_of(first);
   for (std::size_t i = 0; i < parts.size(); ++i) parts[i].seconds -= of_first[i].seconds;
@@ -57,7 +57,7 @@ struct step_part {
   return text.empty() ? "nothing above 0.01 s" : text;
 }
 
-[[nodiscard]] inline text_table ranking(std::vector<plan_entry> const& entries, std::size_t most) {
+[[nodiscard]] inline text_table ranking(std::vector<ranked_plan> const& entries, std::size_t most) {
   text_table table({"schedule", "P", "v", "m", "tensor", "expert", "data", "step s", "bubble", "exposed s", "GB/GPU",
                     "MFU", "tokens/s"},
                    1);

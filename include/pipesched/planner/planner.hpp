@@ -48,8 +48,8 @@ inline namespace v0 {
 namespace detail {
 
 /// The best entry of every schedule, the ones that fit first; without the first entry's schedule.
-[[nodiscard]] inline std::vector<plan_entry> best_of_schedules(search_result const& found) {
-  std::vector<plan_entry> best;
+[[nodiscard]] inline std::vector<ranked_plan> best_of_schedules(search_result const& found) {
+  std::vector<ranked_plan> best;
   std::vector<std::string_view> seen;
   for (auto const* entries : {&found.entries, &found.too_large})
     for (auto const& entry : *entries) {
@@ -63,7 +63,7 @@ namespace detail {
 /// The shapes that may come first when a circumstance changes: the fastest, those that missed the memory alone, and the
 /// best of each schedule.
 [[nodiscard]] inline std::vector<plan_shape> contenders(search_result const& found,
-                                                        std::vector<plan_entry> const& of_schedules) {
+                                                        std::vector<ranked_plan> const& of_schedules) {
   constexpr std::size_t most = 48;
   std::vector<plan_shape> shapes;
   for (auto const* entries : {&found.entries, &found.too_large})
@@ -75,7 +75,7 @@ namespace detail {
 }
 
 /// Runs the contenders under other circumstances, and keeps who would then be first.
-[[nodiscard]] inline std::vector<plan_change> what_would_change(plan_request const& request, plan_entry const& first,
+[[nodiscard]] inline std::vector<plan_change> what_would_change(plan_request const& request, ranked_plan const& first,
                                                                 std::vector<plan_shape> const& shapes) {
   std::vector<plan_change> changes;
   auto const with = [&](std::string text, auto&& change, std::int64_t more_microbatches = 1,
@@ -143,7 +143,7 @@ template <class Progress>
 
 /// The figures of one division of the GPUs and one schedule, whether they fit memory or not. Throws `parameter_error`
 /// where the sizes do not divide the GPUs, the batch or the experts, or the schedule refuses the shape.
-[[nodiscard]] inline plan_entry evaluate_plan(plan_request const& request, plan_shape shape) {
+[[nodiscard]] inline ranked_plan evaluate_plan(plan_request const& request, plan_shape shape) {
   auto const& m = request.model;
   auto const& c = request.cluster;
   require(first_violation({m.check(), c.check(), at_least("pipeline", shape.pipeline, 1),

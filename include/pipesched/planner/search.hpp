@@ -203,8 +203,8 @@ void with_generator(plan_shape const& shape, Visit&& visit) {
 }
 
 struct search_result {
-  std::vector<plan_entry> entries;
-  std::vector<plan_entry> too_large;         ///< computed, and fit no memory
+  std::vector<ranked_plan> entries;
+  std::vector<ranked_plan> too_large;        ///< computed, and fit no memory
   std::vector<dropped_shape> far_too_large;  ///< not computed: their states alone leave no room
 };
 
@@ -240,7 +240,7 @@ search_result compute(plan_request const& request, std::vector<plan_shape> const
     at = after;
     progress(std::int64_t(at), std::int64_t(shapes.size()));
   }
-  auto const faster = [](plan_entry const& a, plan_entry const& b) {
+  auto const faster = [](ranked_plan const& a, ranked_plan const& b) {
     return std::tie(a.step_time, a.shape) < std::tie(b.step_time, b.shape);
   };
   std::sort(result.entries.begin(), result.entries.end(), faster);

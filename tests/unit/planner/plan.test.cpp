@@ -96,7 +96,7 @@ TEST_CASE("a smaller share of memory leaves fewer plans, none of them new") {
   auto const some = plan(request).entries;
   CHECK(some.size() < all.size());
   for (auto const& e : some)
-    CHECK(std::any_of(all.begin(), all.end(), [&](plan_entry const& other) { return other.shape == e.shape; }));
+    CHECK(std::any_of(all.begin(), all.end(), [&](ranked_plan const& other) { return other.shape == e.shape; }));
 }
 
 TEST_CASE("a bidirectional schedule holds two copies of weights and gradients, and divides the optimiser's states") {
