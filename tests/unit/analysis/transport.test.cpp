@@ -134,6 +134,14 @@ TEST_CASE("one queue per rank costs time that a queue per pair does not") {
   }
 }
 
+TEST_CASE("the places of W change what one queue per rank costs ZB-V") {
+  auto const eager = plan_communication(zb_v{.ranks = 4, .microbatches = 8});
+  CHECK(makespan(eager, transport_kind::pair_queue) == 51);
+  CHECK(makespan(eager, transport_kind::rank_queue) == 56);
+  auto const grouped = plan_communication(zb_v{.ranks = 4, .microbatches = 8}, comm_policy::grouped);
+  CHECK(makespan(grouped, transport_kind::rank_queue) == 51);
+}
+
 TEST_CASE("exchanges in steps lose less than eager sends where a rank has one queue or none") {
   auto const s = generate(interleaved{.ranks = 8, .microbatches = 16, .chunks = 2});
   for (auto policy : {comm_policy::parity, comm_policy::grouped}) {
