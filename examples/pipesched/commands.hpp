@@ -17,4 +17,5 @@ void add_analyze(CLI::App& program, action& run);
 void add_compare(CLI::App& program, action& run);
 void add_export(CLI::App& program, action& run);
 void add_check(CLI::App& program, action& run);
+void add_plan(CLI::App& program, action& run);
 /// \}

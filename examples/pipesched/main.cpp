@@ -38,7 +38,7 @@ std::string explain(CLI::App const& program, CLI::ParseError const& error, std::
 }  // namespace
 
 int main(int argc, char** argv) try {
-  CLI::App program("Schedules of pipeline-parallel training: list, show, analyze, compare, check, export", "pipesched");
+  CLI::App program("Schedules of pipeline-parallel training: list, show, analyze, compare, check, export, plan", "pipesched");
   program.set_version_flag("--version", std::to_string(PIPESCHED_VERSION_MAJOR) + "." +
                                             std::to_string(PIPESCHED_VERSION_MINOR) + "." +
                                             std::to_string(PIPESCHED_VERSION_PATCH));
@@ -51,6 +51,7 @@ int main(int argc, char** argv) try {
   add_compare(program, run);
   add_export(program, run);
   add_check(program, run);
+  add_plan(program, run);
   try {
     program.parse(argc, argv);
   } catch (CLI::ParseError const& error) {

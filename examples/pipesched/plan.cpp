@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: MIT
+#include <unistd.h>
+
+#include <cstdint>
+#include <cstdio>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include <fmt/format.h>
+#include <pipesched/planner/json_reader.hpp>
+#include <pipesched/planner/plan_json.hpp>
+#include <pipesched/planner/plan_text.hpp>
+#include <pipesched/planner/planner.hpp>
+
+#include "commands.hpp"
+#include "decimal.hpp"
+#include "files.hpp"
+#include "schedule_file.hpp"
+
+namespace {
+
+struct plan_command {
+  std::string cluster;
+  std::string model;
+  std::string format = "text";
+  std::optional<std::string> top;
+};
+
+/// Says in which file it was.
+void require_none(std::string const& path, std::vector<pipesched::diagnostic> diagnostics) {
+  if (diagnostics.empty()) return;
+  for (auto& d : diagnostics) d.op = d.op.empty() ? path : path + ": " + d.op;
+  throw invalid_file(std::move(diagnostics));
+}
+
+/// How far the search is, on a terminal's last line; nothing where standard error is none.
+class progress_line {
+ public:
+  void operator()(std::int64_t done, std::int64_t all) {
+    if (!terminal_ || 100 * done / all == percent_) return;
+    percent_ = 100 * done / all;
+    std::fprintf(stderr, "\r%3d %% of %lld shapes", int(percent_), static_cast<long long>(all));
+    if (done == all) std::fputs("\r\033[K", stderr);
+    std::fflush(stderr);
+  }
+
+ private:
+  bool terminal_ = ::isatty(STDERR_FILENO) == 1;
+  std::int64_t percent_ = -1;
+};
+
+outcome make_plan(plan_command const& command) {
+  auto model = pipesched::read_model(read_file(command.model));
+  require_none(command.model, std::move(model.diagnostics));
+  auto cluster = pipesched::read_cluster(read_file(command.cluster));
+  require_none(command.cluster, std::move(cluster.diagnostics));
+  pipesched::plan_request const request{model.model, cluster.cluster, model.choices};
+  if (auto wrong = pipesched::check_request(request); !wrong.empty()) throw invalid_file(std::move(wrong));
+
+  auto const most = command.top ? std::size_t(parse_count("top", *command.top)) : 10;
+  auto const result = pipesched::plan(request, progress_line());
+  if (command.format == "json")
+    write_stdout(pipesched::plan_json(result, request, most));
+  else if (result.failure)
+    std::fputs(pipesched::failure_text(*result.failure).c_str(), stderr);
+  else
+    write_stdout(pipesched::plan_text(result, request, most));
+  return result.failure ? outcome::invalid : outcome::done;
+}
+
+}  // namespace
+
+void add_plan(CLI::App& program, action& run) {
+  auto* const command = program.add_subcommand("plan", "Which schedule, shape and sizes for a model on a cluster");
+  auto const options = std::make_shared<plan_command>();
+  command->add_option("--cluster", options->cluster, "The cluster, a JSON file")->required();
+  command->add_option("--model", options->model, "The model and its training, a JSON file")->required();
+  command->add_option("--format", options->format, "text or json")->check(CLI::IsMember({"text", "json"}));
+  command->add_option("--top", options->top, "How many plans to list (default: 10)");
+  command->callback([=, &run] { run = [=] { return make_plan(*options); }; });
+}
