@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include <algorithm>
+#include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -8,6 +10,7 @@
 #include <pipesched/io/comparison.hpp>
 
 #include "commands.hpp"
+#include "comparison_pictures.hpp"
 #include "costs.hpp"
 #include "files.hpp"
 #include "input.hpp"
@@ -30,6 +33,7 @@ struct compare_options {
   cost_options cost;
   std::string schedules;
   std::string format = "text";
+  std::string path;
 };
 
 /// A schedule that is left out, and why.
@@ -61,8 +65,10 @@ std::vector<std::string> chosen_schedules(std::string const& list) {
 
 /// The shape as far as the schedule has its parameters, with the times that it is made for; on equal stages with the
 /// ranks that hold just them.
-pipesched::shape suit(std::string const& schedule, compare_options const& options, bool equal_stages) {
+pipesched::shape suit(std::string const& schedule, compare_options const& options, bool equal_stages,
+                      std::optional<std::int64_t> microbatches = {}) {
   auto suited = options.shape.shape();
+  if (microbatches) suited.microbatches = *microbatches;
   pipesched::with_schedule_type(schedule, [&]<class Generator>() {
     suited = pipesched::applicable<Generator>(suited);
     auto const per_rank = pipesched::stages_per_rank<Generator>(suited);
@@ -110,9 +116,24 @@ std::string json_left(std::vector<left_out> const& left) {
   return text + "]";
 }
 
+/// Plots, and in HTML the timelines too, on equal ranks.
+std::string pictures_of(compare_options const& options) {
+  auto const shape = options.shape.shape();
+  comparison_pictures const pictures(shape.ranks, shape.microbatches, options.cost, chosen_schedules(options.schedules),
+                                     [&](std::string const& schedule, std::int64_t microbatches) {
+                                       return make_schedule(schedule, suit(schedule, options, false, microbatches),
+                                                            options.shape.forward_only());
+                                     });
+  return options.format == "svg" ? pictures.svg() : pictures.html();
+}
+
 outcome compare(compare_options const& options) {
   auto const shape = options.shape.shape();
   pipesched::require(pipesched::at_most("ranks", shape.ranks, pipesched::max_stages));
+  if (options.format == "svg" || options.format == "html") {
+    write_output(options.path, pictures_of(options));
+    return outcome::done;
+  }
   int const parts = static_cast<int>(shape.ranks);
   side_by_side ranks;
   side_by_side stages;
@@ -121,17 +142,20 @@ outcome compare(compare_options const& options) {
     add(stages, options, schedule, parts, true);
   }
   if (options.format == "json") {
-    write_stdout(fmt::format(
-        "{{\"ranks\": {}, \"microbatches\": {},\n\"schedules\": {},\n\"left_out\": {},\n\"equal_stages\": {},\n"
-        "\"equal_stages_left_out\": {}}}\n",
-        shape.ranks, shape.microbatches, json_of(ranks), json_left(ranks.left), json_of(stages),
-        json_left(stages.left)));
+    write_output(
+        options.path,
+        fmt::format(
+            "{{\"ranks\": {}, \"microbatches\": {},\n\"schedules\": {},\n\"left_out\": {},\n\"equal_stages\": {},\n"
+            "\"equal_stages_left_out\": {}}}\n",
+            shape.ranks, shape.microbatches, json_of(ranks), json_left(ranks.left), json_of(stages),
+            json_left(stages.left)));
     return outcome::done;
   }
-  write_stdout(text_of(ranks, fmt::format("On equal ranks, P = {}, {} microbatches", parts, shape.microbatches)) +
-               (options.cost.per_rank() ? "" : equal_work_note) + "\n" +
-               text_of(stages, fmt::format("On equal stages, S = {}, {} microbatches", parts, shape.microbatches)) +
-               fmt::format(legend, parts));
+  write_output(options.path,
+               text_of(ranks, fmt::format("On equal ranks, P = {}, {} microbatches", parts, shape.microbatches)) +
+                   (options.cost.per_rank() ? "" : equal_work_note) + "\n" +
+                   text_of(stages, fmt::format("On equal stages, S = {}, {} microbatches", parts, shape.microbatches)) +
+                   fmt::format(legend, parts));
   return outcome::done;
 }
 
@@ -143,6 +167,8 @@ void add_compare(CLI::App& program, action& run) {
   options->shape.add_to(*command, true);
   options->cost.add_to(*command);
   command->add_option("--schedules", options->schedules, "Which ones: a,b,c (default: all)");
-  command->add_option("--format", options->format, "text or json")->check(CLI::IsMember({"text", "json"}));
+  command->add_option("--format", options->format, "text, json, or plots as svg or html")
+      ->check(CLI::IsMember({"text", "json", "svg", "html"}));
+  command->add_option("-o,--output", options->path, "The file to write (default: standard output)");
   command->callback([=, &run] { run = [=] { return compare(*options); }; });
 }

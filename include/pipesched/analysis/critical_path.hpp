@@ -22,6 +22,30 @@ struct critical_step {
   friend constexpr bool operator==(critical_step const&, critical_step const&) = default;
 };
 
+/// The edge that made a node start when it did: along its program where that came last, else the first edge whose
+/// result arrived just then, at the node or its partner in a pair (`to` is the member that waited). None for a node
+/// that starts at 0.
+template <time_value T, cost_model Cost>
+[[nodiscard]] constexpr std::optional<edge> cause_of_start(op_graph const& graph, timeline<T> const& times,
+                                                           Cost const& cost, node_id node) {
+  if (times.start(node) == T{0}) return {};
+  auto const mate = graph.partner(node);
+  auto const first = mate ? std::min(node, *mate) : node;
+  if (first.value > graph.lane_begin(graph.lane_of(node)) && times.end(node_id{first.value - 1}) == times.start(node))
+    return edge{node_id{first.value - 1}, node, edge_kind::program};
+  std::optional<edge> cause;
+  auto const find_cause = [&](node_id n) {
+    for (link l : graph.links_in(n)) {
+      node_id const from{l.node()};
+      T const latency = l.remote() ? transfer_time(cost, graph.rank_of(from), graph.rank_of(n)) : T{0};
+      if (!cause && times.end(from) + latency == times.start(n)) cause = edge{from, n, l.kind()};
+    }
+  };
+  find_cause(node);
+  if (mate) find_cause(*mate);
+  return cause;
+}
+
 /// One longest chain from time 0 to the makespan: each node starts the moment its predecessor's result is there. Of
 /// several, the one that follows the program where it can. Of an overlapped pair the member that was waited for, or
 /// that waited, stands for both.
@@ -36,25 +60,8 @@ template <time_value T, cost_model Cost>
 
   for (;;) {
     path.push_back(critical_step{at, {}});
-    if (times.start(at) == T{0}) break;
-    auto const lane = graph.lane_of(at);
-    auto const mate = graph.partner(at);
-    auto const first = mate ? std::min(at, *mate) : at;
-    std::optional<edge> cause;
-    if (first.value > graph.lane_begin(lane) && times.end(node_id{first.value - 1}) == times.start(at)) {
-      cause = edge{node_id{first.value - 1}, at, edge_kind::program};
-    } else {
-      auto const find_cause = [&](node_id n) {
-        for (link l : graph.links_in(n)) {
-          node_id const from{l.node()};
-          T const latency = l.remote() ? transfer_time(cost, graph.rank_of(from), graph.rank_of(n)) : T{0};
-          if (!cause && times.end(from) + latency == times.start(n)) cause = edge{from, n, l.kind()};
-        }
-      };
-      find_cause(at);
-      if (mate) find_cause(*mate);
-    }
-    if (!cause) break;  // not reached: a node that starts after 0 starts at some arrival
+    auto const cause = cause_of_start(graph, times, cost, at);
+    if (!cause) break;
     path.back() = critical_step{cause->to, cause->kind};
     at = cause->from;
   }

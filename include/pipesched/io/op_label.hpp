@@ -6,7 +6,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <iterator>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -71,14 +70,13 @@ class op_labels {
       for (char& c : text) c = static_cast<char>(c - 'A' + 'a');
     return text;
   }
+  /// What follows the microbatch: nothing, or of more than two variants which one.
+  [[nodiscard]] std::string suffix(op o) const {
+    if (variants_ > 26) return fmt::format("/{}", variant(o));
+    return variants_ > 2 ? std::string(1, static_cast<char>('a' + variant(o))) : std::string();
+  }
   [[nodiscard]] std::string operator()(op o) const {
-    auto text = letters(o);
-    fmt::format_to(std::back_inserter(text), "{}", o.microbatch());
-    if (variants_ > 26)
-      fmt::format_to(std::back_inserter(text), "/{}", variant(o));
-    else if (variants_ > 2)
-      text += static_cast<char>('a' + variant(o));
-    return text;
+    return fmt::format("{}{}{}", letters(o), o.microbatch(), suffix(o));
   }
 
  private:

@@ -22,6 +22,7 @@
 #include <pipesched/analysis/timeline.hpp>
 #include <pipesched/graph/op_graph.hpp>
 #include <pipesched/io/op_label.hpp>
+#include <pipesched/io/picture_style.hpp>
 
 namespace pipesched {
 inline namespace v0 {
@@ -57,7 +58,7 @@ class text_picture {
         times_(times),
         labels_(graph.where()),
         color_(options.color),
-        streams_(find_streams()),
+        streams_(drawn_streams(graph, times)),
         margin_(row_name(graph.ranks() - 1, 0).size() + 2) {
     auto const room = std::max<std::int64_t>(std::max(options.width, 40) - std::int64_t(margin_), 16);
     choose_scale(room);
@@ -86,24 +87,6 @@ class text_picture {
  private:
   static constexpr int plain = -1;
   static constexpr int dim = -2;
-
-  /// The streams that are drawn: compute and all-to-all where there are any ops, transfers where they take time.
-  [[nodiscard]] std::vector<stream> find_streams() const {
-    std::vector<stream> used{stream::compute};
-    auto const is_drawn = [&](int rank, stream s) {
-      auto const lane = graph_.lane_of(rank, s);
-      for (auto n = graph_.lane_begin(lane); n < graph_.lane_end(lane); ++n)
-        if (s == stream::all_to_all || times_.duration(node_id{n}) > T{0}) return true;
-      return false;
-    };
-    for (int s = 1; s < graph_.streams(); ++s)
-      for (int rank = 0; rank < graph_.ranks(); ++rank)
-        if (is_drawn(rank, stream(s))) {
-          used.push_back(stream(s));
-          break;
-        }
-    return used;
-  }
 
   [[nodiscard]] std::string row_name(int rank, std::size_t row) const {
     auto name = fmt::format("rank {}", rank);
