@@ -57,13 +57,14 @@ class html_page {
     std::string page;
     auto out = std::back_inserter(page);
     auto const title = detail::markup_text(title_);
-    fmt::format_to(out,
-                   "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
-                   "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
-                   "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src "
-                   "'unsafe-inline'; script-src 'unsafe-inline'\">\n"
-                   "<link rel=\"icon\" href=\"data:,\">\n<title>{}</title>\n<style>{}</style>\n</head>\n<body>\n",
-                   title, detail::html_style);
+    fmt::format_to(
+        out,
+        "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
+        "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
+        "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; img-src data:; style-src "
+        "'unsafe-inline'; script-src 'unsafe-inline'\">\n"
+        "<link rel=\"icon\" href=\"data:,\">\n<title>{}</title>\n<style>{}</style>\n</head>\n<body>\n",
+        title, detail::html_style);
     fmt::format_to(out, "<header><h1>{}</h1>\n{}</header>\n<div id=\"legend\">{}</div>\n", title, controls, legend());
     fmt::format_to(out, "<div id=\"figures\">{}</div>\n", figures_);
     page += body;

@@ -87,6 +87,7 @@ class plot_picture {
       first = false;
     });
     if (!what_.logarithmic_x) x_min_ = 0;
+    if (what_.logarithmic_x && !(x_min_ > 0)) x_min_ = 1;  // no points
     if (!(x_max_ > x_min_)) x_max_ = x_min_ + 1;
     if (!(y_max_ > 0)) y_max_ = 1;
     if (!what_.logarithmic_x) x_max_ *= 1.04;
@@ -203,19 +204,23 @@ class plot_picture {
       double x, y, width;
     };
     std::vector<placed> labels;
+    std::string names;
     for (auto const& mark : named) {
       double const x = x_of(mark.points[0].x);
       double const y = y_of(mark.points[0].y);
-      placed label{x + 8, y + 4, 6.0 * double(mark.name.size())};
+      double const room = 6.0 * double(mark.name.size());
+      bool const before = x + 8 + room > right;
+      placed label{before ? x - 8 - room : x + 8, y + 4, room};
       for (auto const& other : labels)
         if (label.x < other.x + other.width && other.x < label.x + label.width && label.y < other.y + 13)
           label.y = std::max(label.y, other.y + 13);
       labels.push_back(label);
-      add("<circle cx=\"{}\" cy=\"{}\" r=\"4\" fill=\"#d55e00\"><title>{}: {:.4g}, {:.4g}</title></circle>"
-          "<text x=\"{}\" y=\"{}\">{}</text>\n",
-          pixels(x), pixels(y), markup_text(mark.name), mark.points[0].x, mark.points[0].y, pixels(label.x),
-          pixels(label.y), markup_text(mark.name));
+      add("<circle cx=\"{}\" cy=\"{}\" r=\"4\" fill=\"#d55e00\"><title>{}: {:.4g}, {:.4g}</title></circle>\n",
+          pixels(x), pixels(y), markup_text(mark.name), mark.points[0].x, mark.points[0].y);
+      fmt::format_to(std::back_inserter(names), "<text x=\"{}\" y=\"{}\" text-anchor=\"{}\">{}</text>\n",
+                     pixels(before ? x - 8 : x + 8), pixels(label.y), before ? "end" : "start", markup_text(mark.name));
     }
+    add("<g paint-order=\"stroke\" stroke=\"#fff\" stroke-width=\"3\">\n{}</g>\n", names);
   }
 
   plot const& what_;
