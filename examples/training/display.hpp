@@ -5,6 +5,7 @@
 /// What a training run shows: its progress, its loss, and what it measured.
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <cstdio>
 #include <string>
@@ -35,7 +36,7 @@ inline void show_curve(std::vector<double> const& losses) {
   auto const range = std::max(*high - *low, 1e-300);
   for (int row = rows - 1; row >= 0; --row) {
     std::string line;
-    for (double loss : losses) line += int((loss - *low) / range * (rows - 1) + 0.5) == row ? '*' : ' ';
+    for (double loss : losses) line += std::lround((loss - *low) / range * (rows - 1)) == row ? '*' : ' ';
     fmt::print("{:9.5f} |{}\n", *low + range * row / (rows - 1), line);
   }
 }

@@ -134,16 +134,20 @@ class worker {
   }
 
   void start(event const& e) {
-    if (e.peer >= 0) return start_send(e);
+    if (e.peer >= 0) {
+      start_send(e);
+      return;
+    }
     auto& w = work_of(e);
     auto& ex = w.exchanges[e.what.kind()];
     switch (e.what.kind()) {
-      case op_kind::dispatch_forward: return to_experts(e, from_tokens(e, w.a), ex);
-      case op_kind::combine_forward: return to_owners(e, w.y, ex);
+      case op_kind::dispatch_forward: to_experts(e, from_tokens(e, w.a), ex); return;
+      case op_kind::combine_forward: to_owners(e, w.y, ex); return;
       case op_kind::combine_backward:
         if (is_last(e)) take_loss(e);
-        return to_experts(e, from_tokens(e, w.output_gradient), ex);
-      case op_kind::dispatch_backward: return to_owners(e, std::move(w.dz), ex);
+        to_experts(e, from_tokens(e, w.output_gradient), ex);
+        return;
+      case op_kind::dispatch_backward: to_owners(e, std::move(w.dz), ex); return;
       default: return;
     }
   }

@@ -50,7 +50,7 @@ class transport_engine {
 
   template <cost_model Cost>
   constexpr void run(Cost const& cost) {
-    for (std::uint32_t lane = std::uint32_t(lanes_.size()); lane-- > 0;) ready_.push_back(lane);
+    for (auto lane = std::uint32_t(lanes_.size()); lane-- > 0;) ready_.push_back(lane);
     while (!ready_.empty()) {
       auto const lane = ready_.back();
       ready_.pop_back();

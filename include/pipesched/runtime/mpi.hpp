@@ -61,7 +61,7 @@ class mpi_transport {
     MPI_Comm_size(communicator, &size);
     int const* largest_tag = nullptr;
     int has_largest_tag = 0;
-    MPI_Comm_get_attr(MPI_COMM_WORLD, MPI_TAG_UB, &largest_tag, &has_largest_tag);
+    MPI_Comm_get_attr(MPI_COMM_WORLD, MPI_TAG_UB, static_cast<void*>(&largest_tag), &has_largest_tag);
     auto const messages = std::int64_t(requests_.size());
     require(at_most("messages", messages, has_largest_tag != 0 ? *largest_tag : 32767, "the tags of this MPI"));
     if (size != program.plan().ranks())
@@ -74,6 +74,8 @@ class mpi_transport {
   }
   mpi_transport(mpi_transport const&) = delete;
   mpi_transport& operator=(mpi_transport const&) = delete;
+  mpi_transport(mpi_transport&&) = delete;
+  mpi_transport& operator=(mpi_transport&&) = delete;
   /// Collective where the run completed; else it leaves the communicators to MPI, which frees them when it ends.
   ~mpi_transport() {
     if (stopped_) return;

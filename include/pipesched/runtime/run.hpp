@@ -90,7 +90,7 @@ class plan_run {
     bool in_group = false;
     for (std::size_t i = 0; i < entries.size(); ++i) {
       auto const& entry = entries[i];
-      run_status status;
+      auto status = run_status::completed;
       if (entry.is_communication()) {
         if (entry.grouped_with_next && !in_group) begin_group();
         status = move_message(i);
