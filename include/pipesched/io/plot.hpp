@@ -205,6 +205,7 @@ class plot_picture {
     };
     std::vector<placed> labels;
     std::string names;
+    std::string dots;  // above the names, so that none is hidden
     for (auto const& mark : named) {
       double const x = x_of(mark.points[0].x);
       double const y = y_of(mark.points[0].y);
@@ -215,12 +216,14 @@ class plot_picture {
         if (label.x < other.x + other.width && other.x < label.x + label.width && label.y < other.y + 13)
           label.y = std::max(label.y, other.y + 13);
       labels.push_back(label);
-      add("<circle cx=\"{}\" cy=\"{}\" r=\"4\" fill=\"#d55e00\"><title>{}: {:.4g}, {:.4g}</title></circle>\n",
+      fmt::format_to(
+          std::back_inserter(dots),
+          "<circle cx=\"{}\" cy=\"{}\" r=\"4\" fill=\"#d55e00\"><title>{}: {:.4g}, {:.4g}</title></circle>\n",
           pixels(x), pixels(y), markup_text(mark.name), mark.points[0].x, mark.points[0].y);
       fmt::format_to(std::back_inserter(names), "<text x=\"{}\" y=\"{}\" text-anchor=\"{}\">{}</text>\n",
                      pixels(before ? x - 8 : x + 8), pixels(label.y), before ? "end" : "start", markup_text(mark.name));
     }
-    add("<g paint-order=\"stroke\" stroke=\"#fff\" stroke-width=\"3\">\n{}</g>\n", names);
+    add("<g paint-order=\"stroke\" stroke=\"#fff\" stroke-width=\"3\">\n{}</g>\n{}", names, dots);
   }
 
   plot const& what_;
