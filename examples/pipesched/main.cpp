@@ -38,7 +38,8 @@ std::string explain(CLI::App const& program, CLI::ParseError const& error, std::
 }  // namespace
 
 int main(int argc, char** argv) try {
-  CLI::App program("Schedules of pipeline-parallel training: list, show, analyze, compare, check, export, plan", "pipesched");
+  CLI::App program("Schedules of pipeline-parallel training: list, show, analyze, compare, check, export, plan",
+                   "pipesched");
   program.set_version_flag("--version", std::to_string(PIPESCHED_VERSION_MAJOR) + "." +
                                             std::to_string(PIPESCHED_VERSION_MINOR) + "." +
                                             std::to_string(PIPESCHED_VERSION_PATCH));

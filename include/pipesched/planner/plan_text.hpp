@@ -132,10 +132,10 @@ struct step_part {
   auto const& first = result.entries.front();
   auto const& states = first.memory.states;
   text += fmt::format("\nfirst: {}\n  layout {}\n", to_string(first.shape), first.layout);
-  text += fmt::format("  memory of rank {}: weights {}, gradients {}, optimizer {}, activations {}; parameter copies {}\n",
-                      first.memory.rank, detail::gigabytes(states.weights), detail::gigabytes(states.gradients),
-                      detail::gigabytes(states.optimizer), detail::gigabytes(first.memory.activations),
-                      first.parameter_copies);
+  text += fmt::format(
+      "  memory of rank {}: weights {}, gradients {}, optimizer {}, activations {}; parameter copies {}\n",
+      first.memory.rank, detail::gigabytes(states.weights), detail::gigabytes(states.gradients),
+      detail::gigabytes(states.optimizer), detail::gigabytes(first.memory.activations), first.parameter_copies);
   text += "  step:";
   for (auto const& part : detail::parts_of(first))
     text += fmt::format("{} {} {:.2f} s", part.name == "bubble" ? "" : ",", part.name, part.seconds);
