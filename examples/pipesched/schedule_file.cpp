@@ -16,20 +16,11 @@ file_format format_named(std::string_view name, std::string_view text) {
 
 pipesched::schedule read_schedule(std::string const& path) {
   auto const text = read_file(path);
-  std::optional<pipesched::schedule> schedule;
-  std::vector<pipesched::diagnostic> diagnostics;
-  if (format_named({}, text) == file_format::json) {
-    auto read = pipesched::read_json(text);
-    schedule = std::move(read.read);
-    diagnostics = std::move(read.diagnostics);
-  } else {
-    auto read = pipesched::read_torch_csv(text);
-    schedule = std::move(read.compute);
-    diagnostics = std::move(read.diagnostics);
-  }
-  if (diagnostics.empty() && !schedule) diagnostics.push_back({.kind = "empty", .message = "the file holds no op"});
-  if (!diagnostics.empty()) throw invalid_file(std::move(diagnostics));
-  return *std::move(schedule);
+  auto checked = check_schedule(text, format_named({}, text));
+  if (checked.diagnostics.empty() && !checked.schedule)
+    checked.diagnostics.push_back({.kind = "empty", .message = "the file holds no op"});
+  if (!checked.diagnostics.empty()) throw invalid_file(std::move(checked.diagnostics));
+  return *std::move(checked.schedule);
 }
 
 checked_schedule check_schedule(std::string_view text, file_format format) {

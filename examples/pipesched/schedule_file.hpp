@@ -28,8 +28,8 @@ enum class file_format { torch_csv, json };
 /// The format of that name; where there is none, the one that `text` looks like.
 file_format format_named(std::string_view name, std::string_view text);
 
-/// The schedule in a file, so that it can be drawn and analysed; it need not be complete. Throws `invalid_file`, and
-/// `usage_error` where the file cannot be read at all.
+/// The schedule in a file, so that it can be drawn and analysed. Throws `invalid_file` where `check_schedule` finds
+/// anything wrong, since figures of such a schedule would mislead; `usage_error` where the file cannot be read at all.
 pipesched::schedule read_schedule(std::string const& path);
 
 /// A file's schedule, where it could be read, and all that is wrong with it.

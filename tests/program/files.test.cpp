@@ -107,6 +107,12 @@ TEST_CASE("check names what is wrong, with status 1", "[program]") {
   auto const token = folder.file("token.csv", "0F0,1F0xyz,0B0\n");
   CHECK(run_program("check " + token).status == 1);
   CHECK(run_program("show --file " + token).status == 1);
+  auto const duplicate = folder.file("twice.csv", "0F0,0F0,0B0\n");
+  for (std::string const command : {"show", "analyze", "export --format json"}) {
+    auto const run = run_program(command + " --file " + duplicate);
+    CHECK(run.status == 1);
+    CHECK_THAT(run.output, contains("rank 0, position 1, 0F0: duplicate"));
+  }
   CHECK(run_program("analyze --file " + folder.file("empty.csv", "")).status == 1);
   CHECK(run_program("analyze --file " + folder.path.string()).status == 2);
 

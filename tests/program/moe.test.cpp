@@ -137,5 +137,5 @@ TEST_CASE("A pair that cannot be lowered is named, with status 1", "[program][mo
   auto const run = run_program("analyze --file " + path.string() + " --moe-layers 1");
   std::filesystem::remove(path);
   CHECK(run.status == 1);
-  CHECK_THAT(run.output, contains("0W0"));
+  CHECK_THAT(run.output, contains("0F2: opens no overlapped pair"));
 }
