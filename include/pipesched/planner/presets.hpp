@@ -63,7 +63,7 @@ inline namespace v0 {
   m.mlp_hidden = 28672;
   m.gated_mlp = true;
   m.dropout = false;
-  m.batch = 1024;
+  m.batch = 2048;
   return m;
 }
 [[nodiscard]] inline cluster_spec llama_3_70b_cluster() { return cluster_spec::of(h100, 1024); }

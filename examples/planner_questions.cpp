@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: MIT
+//
+// What a schedule is worth in GPU-hours and gigabytes: the questions that a training run raises before it starts,
+// answered by the planner's models, and published figures beside what it predicts. docs/planner.md explains each.
+
+#include <cstdint>
+#include <cstdlib>
+#include <string_view>
+
+#include <fmt/format.h>
+#include <pipesched/pipesched.hpp>
+
+using namespace pipesched;
+
+namespace {
+
+double gpu_hours_per_million_tokens(plan_request const& r, ranked_plan const& e) {
+  return double(r.cluster.gpus) / e.tokens_per_second * 1e6 / 3600;
+}
+
+/// DeepSeek-V3 on `pipelines` pipelines of `ranks` GPUs, `microbatches` in each.
+plan_request deepseek_on(std::int64_t ranks, std::int64_t microbatches, std::int64_t pipelines) {
+  plan_request request{deepseek_v3(), deepseek_v3_cluster()};
+  request.cluster.gpus = ranks * pipelines;
+  request.model.batch = microbatches * pipelines;
+  return request;
+}
+
+bool recovered_hours() {
+  constexpr int ranks = 8;
+  constexpr int microbatches = 16;
+  auto const one = analyze(one_f_one_b{ranks, microbatches});
+  auto const dual = analyze(dual_pipe{ranks, microbatches});
+  fmt::print("DualPipe against 1F1B, 8 ranks, 16 microbatches\n");
+  fmt::print("  equal times for F, I and W: utilization {:.1f} % and {:.1f} %\n", 100 * dual.utilization,
+             100 * one.utilization);
+  // DeepSeek-V3's operations at the rate that its layers reach.
+  auto const m = deepseek_v3();
+  auto const c = deepseek_v3_cluster();
+  auto const busy = step_operations(m, true) / double(m.tokens()) * 1e6 / (c.bf16_rate * c.bf16_share) / 3600;
+  auto const saved = busy / one.utilization - busy / dual.utilization;
+  fmt::print("  DeepSeek-V3's operations: {:.4f} GPU-hours a million tokens, {:.4f} recovered\n", busy, saved);
+
+  auto const request = deepseek_on(ranks, microbatches, 128);
+  plan_shape shape{.schedule = "1f1b", .pipeline = ranks, .sizes = {.expert = 64}};
+  auto const planned_one = evaluate_plan(request, shape);
+  shape.schedule = "dualpipe";
+  auto const planned_dual = evaluate_plan(request, shape);
+  auto const hours_one = gpu_hours_per_million_tokens(request, planned_one);
+  auto const hours_dual = gpu_hours_per_million_tokens(request, planned_dual);
+  fmt::print("  with its all-to-alls, on 1024 H800: {:.4f} and {:.4f} GPU-hours, {:.4f} recovered\n\n", hours_one,
+             hours_dual, hours_one - hours_dual);
+  return saved > 0 && hours_dual < hours_one;
+}
+
+/// The share of a GPU's memory that the second copy of weights and gradients takes.
+double second_copy(std::string_view name, plan_request const& request, plan_shape shape) {
+  shape.schedule = "1f1b";
+  auto const one = evaluate_plan(request, shape);
+  shape.schedule = "dualpipe";
+  auto const two = evaluate_plan(request, shape);
+  auto const& m = request.model;
+  auto const all = parameters(m);
+  std::int64_t experts = 0;
+  for (std::int64_t i = 0; i < m.layers; ++i) experts += layer_parameters(m, m.has_experts(i)).expert;
+  auto const copy = double(two.memory.states.weights + two.memory.states.gradients) -
+                    double(one.memory.states.weights + one.memory.states.gradients);
+  fmt::print(
+      "  {:<38} {:5.1f} % in experts, weights {:4.1f} -> {:4.1f} GB, gradients {:4.1f} -> {:4.1f} GB: +{:.1f} GB\n",
+      name, 100 * double(experts) / double(all), double(one.memory.states.weights) / 1e9,
+      double(two.memory.states.weights) / 1e9, double(one.memory.states.gradients) / 1e9,
+      double(two.memory.states.gradients) / 1e9, copy / 1e9);
+  return copy / request.cluster.memory;
+}
+
+bool two_copies() {
+  fmt::print("The second copy of the parameters, on the fullest GPU\n");
+  plan_request const dense{llama_3_70b(), llama_3_70b_cluster()};
+  plan_request const moe{deepseek_v3(), deepseek_v3_cluster()};
+  auto const of_dense = second_copy("70B dense, P = 8", dense, {.pipeline = 8});
+  auto const divided = second_copy("70B dense, P = 8, tensor 8", dense, {.pipeline = 8, .sizes = {.tensor = 8}});
+  auto const whole = second_copy("671B MoE, P = 16, experts not divided", moe, {.pipeline = 16});
+  auto const of_moe = second_copy("671B MoE, P = 16, expert 64", moe, {.pipeline = 16, .sizes = {.expert = 64}});
+  fmt::print("  of an 80 GB GPU: {:.0f} %, {:.0f} %, {:.0f} %, {:.0f} %\n\n", 100 * of_dense, 100 * divided,
+             100 * whole, 100 * of_moe);
+  return of_moe < of_dense && of_moe < whole;
+}
+
+ranked_plan deepseek_step(std::string_view schedule) {
+  return evaluate_plan(
+      {deepseek_v3(), deepseek_v3_cluster()},
+      {.schedule = schedule, .pipeline = 16, .chunks = schedule.ends_with("-v") ? 2 : 1, .sizes = {.expert = 64}});
+}
+
+bool lost_hours() {
+  constexpr double run = 2.8e6;
+  auto const dual = deepseek_step("dualpipe");
+  auto const even = analyze(dual_pipe{16, 120}).bubble_fraction;
+  fmt::print("GPU-hours lost to bubbles in a run of 2.8 million\n");
+  auto const lost = [&](std::string_view name, double fraction) {
+    fmt::print("  {:<52} {:5.1f} %  {:7.0f}\n", name, 100 * fraction, run * fraction);
+  };
+  lost("at 12 %", 0.12);
+  lost("at 15 %", 0.15);
+  lost("DualPipe, P = 16, m = 120, equal times", even);
+  lost("DualPipe as planned: uneven stages, transfers", dual.bubble_fraction);
+  fmt::print("  saved: {:.0f} to {:.0f}, and with equal stages {:.0f} to {:.0f}\n\n",
+             run * (0.12 - dual.bubble_fraction), run * (0.15 - dual.bubble_fraction), run * (0.12 - even),
+             run * (0.15 - even));
+  return even < dual.bubble_fraction && dual.bubble_fraction < 0.12;
+}
+
+bool expected_bubble() {
+  fmt::print("The bubble to expect: DeepSeek-V3 on 2048 H800, P = 16, m = 120, expert 64\n");
+  text_table table({"schedule", "equal times", "as planned", "step s", "exposed s", "GB/GPU"}, 1);
+  bool bounded = true;
+  for (std::string_view name : {"gpipe", "1f1b", "zb-h1", "zb-v", "1f1b-overlap", "dualpipe", "dualpipe-v"}) {
+    auto const planned = deepseek_step(name);
+    double equal = 0;
+    with_schedule(name, {.ranks = 16, .microbatches = 120},
+                  [&](auto const& generator) { equal = analyze(generator).bubble_fraction; });
+    bounded = bounded && planned.bubble_fraction > 0 && planned.bubble_fraction < 0.5;
+    table.add({std::string(name), fmt::format("{:.1f} %", 100 * equal),
+               fmt::format("{:.1f} %", 100 * planned.bubble_fraction), fmt::format("{:.2f}", planned.step_time),
+               fmt::format("{:.2f}", planned.exposed_communication()),
+               fmt::format("{:.1f}", double(planned.memory.total()) / 1e9)});
+  }
+  fmt::print("{}\n", table.text());
+  return bounded;
+}
+
+bool published_figures() {
+  fmt::print("Published figures beside predictions\n");
+  text_table table({"run", "published", "predicted"}, 1);
+  auto const percent = [](double share) { return fmt::format("{:.1f} %", 100 * share); };
+  auto const v3 = deepseek_step("dualpipe");
+  table.add({"DeepSeek-V3, 2048 H800, MFU, whole attention", "43.7 %", percent(v3.mfu)});
+  table.add({"DeepSeek-V3, 2048 H800, MFU, causal", "38.9 %", percent(v3.mfu_causal)});
+  table.add({"DeepSeek-V3, 2048 H800, step in seconds", "19.93", fmt::format("{:.2f}", v3.step_time)});
+
+  plan_request llama{llama_3_405b(), llama_3_405b_cluster()};
+  plan_shape const shape{.schedule = "interleaved-1f1b", .pipeline = 16, .chunks = 8, .sizes = {.tensor = 8}};
+  auto const all = evaluate_plan(llama, shape);
+  llama.cluster.gpus = 8192;
+  auto const half = evaluate_plan(llama, shape);
+  table.add({"Llama 3 405B, 8192 H100, MFU", "43 %", percent(half.mfu)});
+  table.add({"Llama 3 405B, 16384 H100, MFU", "41 %", percent(all.mfu)});
+  fmt::print("{}", table.text());
+  fmt::print("Llama 3 405B, bubble: {} on 8192, {} on 16384 GPUs\n", percent(half.bubble_fraction),
+             percent(all.bubble_fraction));
+  return v3.mfu > 0.437 && v3.mfu < 0.6 && all.mfu < half.mfu && all.mfu > 0.38;
+}
+
+}  // namespace
+
+int main() {
+  bool const holds[]{recovered_hours(), two_copies(), lost_hours(), expected_bubble(), published_figures()};
+  for (bool const one : holds)
+    if (!one) return EXIT_FAILURE;
+  return EXIT_SUCCESS;
+}
