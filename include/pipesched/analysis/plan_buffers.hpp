@@ -58,7 +58,7 @@ class buffer_plan {
   /// Time linear in the entries of the plan.
   constexpr explicit buffer_plan(communication_plan const& plan,
                                  received_input inputs = received_input::freed_by_forward)
-      : uses_(plan.entries().size()), counts_(std::size_t(plan.ranks())) {
+      : uses_(plan.entries().size()), counts_(std::size_t(plan.ranks()), std::array<std::int64_t, buffer_kinds>{}) {
     find_ends(plan, inputs);
     for (int rank = 0; rank < plan.ranks(); ++rank) colour(plan, rank);
   }

@@ -43,9 +43,9 @@ TEST_CASE("a model, its training and the choices are read") {
 }
 
 TEST_CASE("a cluster is a kind of GPU, its figures, or a preset") {
-  auto const h800 = read_cluster(R"({"gpus": 2048, "gpu": "H800", "network": "InfiniBand XDR"})").cluster;
-  CHECK(h800.nvlink == 200e9);
-  CHECK(h800.network == 100e9);
+  auto const by_name = read_cluster(R"({"gpus": 2048, "gpu": "H800", "network": "InfiniBand XDR"})").cluster;
+  CHECK(by_name.nvlink == 200e9);
+  CHECK(by_name.network == 100e9);
   CHECK(read_cluster(R"({"preset": "llama-3-405b"})").cluster.gpus == 16384);
   auto const own = read_cluster(R"({"gpus": 8, "gpu": "other", "bf16_rate": 1e15, "memory": 1e11, "nvlink": 3e11})");
   CHECK(own.diagnostics.empty());
