@@ -30,7 +30,7 @@ struct message_count {
     for (int s = 0; s < graph.streams(); ++s) {
       auto const lane = graph.lane_of(rank, stream(s));
       for (auto n = graph.lane_begin(lane); n < graph.lane_end(lane); ++n)
-        for (link l : graph.links_out(node_id{n}))
+        for (graph_link l : graph.links_out(node_id{n}))
           if (l.remote() && (l.kind() == edge_kind::activation || l.kind() == edge_kind::gradient)) ++sent;
     }
     count.total += sent;

@@ -35,7 +35,7 @@ template <time_value T, cost_model Cost>
     return edge{node_id{first.value - 1}, node, edge_kind::program};
   std::optional<edge> cause;
   auto const find_cause = [&](node_id n) {
-    for (link l : graph.links_in(n)) {
+    for (graph_link l : graph.links_in(n)) {
       node_id const from{l.node()};
       T const latency = l.remote() ? transfer_time(cost, graph.rank_of(from), graph.rank_of(n)) : T{0};
       if (!cause && times.end(from) + latency == times.start(n)) cause = edge{from, n, l.kind()};

@@ -112,11 +112,11 @@ struct rank_progress {
 /// The link that let a block, the step at `first` and those up to `after`, start when it did; null where it was the
 /// end of the op before.
 template <time_value T, cost_model Cost>
-constexpr link const* awaited_link(op_graph const& graph, timeline<T> const& times, Cost const& cost, std::size_t first,
-                                   std::size_t after) {
+constexpr graph_link const* awaited_link(op_graph const& graph, timeline<T> const& times, Cost const& cost,
+                                         std::size_t first, std::size_t after) {
   auto const steps = times.order().steps();
   for (auto at = first; at < after; ++at)
-    for (link const& l : graph.links_in(node_id{steps[at].node})) {
+    for (graph_link const& l : graph.links_in(node_id{steps[at].node})) {
       node_id const from{l.node()};
       int const rank = graph.rank_of_lane(steps[at].lane);
       T const latency = l.remote() ? transfer_time(cost, graph.rank_of(from), rank) : T{0};

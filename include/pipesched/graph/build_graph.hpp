@@ -99,8 +99,8 @@ class edge_writer {
     auto const ends = (2 + options.skip_connections.size()) * nodes + options.edges.size();
     graph.in_begin = buffer<std::uint32_t>(nodes + 1);
     graph.out_begin = buffer<std::uint32_t>(nodes + 1);
-    graph.in = buffer<link>(ends);
-    graph.out = buffer<link>(ends);
+    graph.in = buffer<graph_link>(ends);
+    graph.out = buffer<graph_link>(ends);
   }
 
   constexpr void write_rank(std::uint32_t first, std::uint32_t last) {
@@ -161,8 +161,12 @@ class edge_writer {
     auto const to = index_.find(role, stage, microbatch);
     if (to != op_index::none) add_out(to, kind);
   }
-  constexpr void add_in(std::uint32_t from, edge_kind kind) { graph_.in[in_count_++] = link(from, kind, remote(from)); }
-  constexpr void add_out(std::uint32_t to, edge_kind kind) { graph_.out[out_count_++] = link(to, kind, remote(to)); }
+  constexpr void add_in(std::uint32_t from, edge_kind kind) {
+    graph_.in[in_count_++] = graph_link(from, kind, remote(from));
+  }
+  constexpr void add_out(std::uint32_t to, edge_kind kind) {
+    graph_.out[out_count_++] = graph_link(to, kind, remote(to));
+  }
   [[nodiscard]] constexpr bool remote(std::uint32_t node) const noexcept { return node < first_ || node >= last_; }
 
   constexpr void write_skips(std::uint32_t node, bool counts) {

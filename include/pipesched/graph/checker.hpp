@@ -42,7 +42,7 @@ constexpr void check_order_on_ranks(schedule const& s, op_graph const& graph, fa
     for (auto block = begin; block < end;) {
       auto const after = block + (graph.opens_pair(block, end) ? 2 : 1);
       for (auto node = block; node < after; ++node)
-        for (link l : graph.links_in(node_id{node}))
+        for (graph_link l : graph.links_in(node_id{node}))
           if (!l.remote() && l.node() >= block && !redundant[node]) {
             faults.add({fault_kind::order_on_rank, s.ops()[node], place_of(s, node), s.ops()[l.node()],
                         place_of(s, l.node())});

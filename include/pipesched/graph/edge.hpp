@@ -12,7 +12,7 @@
 namespace pipesched {
 inline namespace v0 {
 
-/// The most nodes of a graph: a `link` numbers them with 28 bits.
+/// The most nodes of a graph: a `graph_link` numbers them with 28 bits.
 inline constexpr std::int64_t max_nodes = (std::int64_t{1} << 28) - 1;
 
 /// The type of a dependency.
@@ -55,10 +55,10 @@ struct edge {
 
 /// One end of a stored edge, in four bytes: the node at the other end, the kind, and whether the two ranks differ.
 /// Program and pair edges are not stored; they follow from the order of the nodes.
-class link {
+class graph_link {
  public:
-  link() = default;
-  constexpr link(std::uint32_t node, edge_kind kind, bool remote) noexcept
+  graph_link() = default;
+  constexpr graph_link(std::uint32_t node, edge_kind kind, bool remote) noexcept
       : bits_(node | std::uint32_t(kind) << 28 | std::uint32_t(remote) << 31) {}
 
   [[nodiscard]] constexpr std::uint32_t node() const noexcept { return bits_ & 0x0FFFFFFF; }
@@ -66,13 +66,13 @@ class link {
   /// Whether the other node is on another rank, so that latency counts.
   [[nodiscard]] constexpr bool remote() const noexcept { return (bits_ >> 31) != 0; }
 
-  friend constexpr bool operator==(link, link) noexcept = default;
+  friend constexpr bool operator==(graph_link, graph_link) noexcept = default;
 
  private:
   std::uint32_t bits_;
 };
 
-static_assert(sizeof(link) == 4);
+static_assert(sizeof(graph_link) == 4);
 
 }  // namespace v0
 }  // namespace pipesched

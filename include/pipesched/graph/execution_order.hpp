@@ -128,7 +128,7 @@ class execution_order {
       auto& at = lanes[lane];
       while (at.next < at.end) {
         auto const after = at.next + (graph.opens_pair(at.next, at.end) ? 2 : 1);
-        link const* wait = first_wait(graph, at, at.next);
+        graph_link const* wait = first_wait(graph, at, at.next);
         if (!wait && after > at.next + 1) wait = first_wait(graph, at, at.next + 1);
         if (wait) {
           at.next_waiting = positions_[wait->node()] & ~pending_bit;
@@ -150,7 +150,7 @@ class execution_order {
       if (at.next == at.end) continue;
       auto const after = at.next + (graph.opens_pair(at.next, at.end) ? 2 : 1);
       for (auto node = at.next; node < after; ++node)
-        if (link const* wait = first_wait(graph, at, node)) {
+        if (graph_link const* wait = first_wait(graph, at, node)) {
           blocked_.push_back(blocked_lane{int(lane), node_id{node}, node_id{wait->node()}, wait->kind()});
           break;
         }
@@ -158,14 +158,14 @@ class execution_order {
   }
 
   /// Whether a link leads to a node that its lane has run already, so that program order says all.
-  [[nodiscard]] static constexpr bool follows_from_program(link l, cursor const& at) noexcept {
+  [[nodiscard]] static constexpr bool follows_from_program(graph_link l, cursor const& at) noexcept {
     return l.node() >= at.begin && l.node() < at.next;
   }
 
   /// The first link into `node`, a member of the lane's next block, whose other end has not run.
-  [[nodiscard]] constexpr link const* first_wait(op_graph const& graph, cursor const& at,
-                                                 std::uint32_t node) const noexcept {
-    for (link const& l : graph.links_in(node_id{node}))
+  [[nodiscard]] constexpr graph_link const* first_wait(op_graph const& graph, cursor const& at,
+                                                       std::uint32_t node) const noexcept {
+    for (graph_link const& l : graph.links_in(node_id{node}))
       if (!follows_from_program(l, at) && !has_run(positions_[l.node()])) return &l;
     return nullptr;
   }
@@ -174,7 +174,7 @@ class execution_order {
   constexpr void append(op_graph const& graph, cursor& at, std::uint32_t lane, std::uint32_t previous) {
     step& s = steps_[count_];
     s = step{graph.node(node_id{at.next}), at.next, lane, previous, nothing};
-    for (link l : graph.links_in(node_id{at.next})) {
+    for (graph_link l : graph.links_in(node_id{at.next})) {
       if (follows_from_program(l, at)) continue;
       auto const awaited = positions_[l.node()] | (l.remote() ? step::remote_bit : 0);
       if (s.awaited == nothing)

@@ -102,17 +102,17 @@ class graph_builder {
   };
 
   /// One direction of the edges, grouped by node: `here` is the end that keeps the link, `there` the other one.
-  constexpr void fill(detail::buffer<std::uint32_t>& begin, detail::buffer<link>& links,
+  constexpr void fill(detail::buffer<std::uint32_t>& begin, detail::buffer<graph_link>& links,
                       std::vector<std::uint32_t> const& number, std::uint32_t raw_edge::* here,
                       std::uint32_t raw_edge::* there) const {
     begin = detail::buffer<std::uint32_t>(nodes_.size() + 1, 0);
-    links = detail::buffer<link>(edges_.size());
+    links = detail::buffer<graph_link>(edges_.size());
     for (auto const& e : edges_) ++begin[number[e.*here] + 1];
     for (std::size_t i = 0; i < nodes_.size(); ++i) begin[i + 1] += begin[i];
     std::vector<std::uint32_t> next(begin.begin(), begin.end());
     auto const rank = [&](std::uint32_t node) { return nodes_[node].lane / std::uint32_t(streams_); };
     for (auto const& e : edges_)
-      links[next[number[e.*here]]++] = link(number[e.*there], e.kind, rank(e.*here) != rank(e.*there));
+      links[next[number[e.*here]]++] = graph_link(number[e.*there], e.kind, rank(e.*here) != rank(e.*there));
   }
 
   placement where_;

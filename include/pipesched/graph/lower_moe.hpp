@@ -227,7 +227,7 @@ class moe_lowering {
   /// One transfer on the p2p stream for each result that another rank needs.
   constexpr void send_results(std::uint32_t node, int rank) {
     op const o = graph_.node(node_id{node});
-    for (link const& l : graph_.links_out(node_id{node})) {
+    for (graph_link const& l : graph_.links_out(node_id{node})) {
       if (!is_transfer(l)) continue;
       auto const kind = l.kind() == edge_kind::activation ? op_kind::send_forward : op_kind::send_backward;
       auto const send = add(o.as(kind), rank, 0).node;
@@ -238,7 +238,7 @@ class moe_lowering {
 
   /// The edges between chunks keep their type.
   constexpr void connect_consumers(std::uint32_t node) {
-    for (link const& l : graph_.links_out(node_id{node}))
+    for (graph_link const& l : graph_.links_out(node_id{node}))
       for (auto const& to : chunks_[l.node()].begin) {
         if (is_transfer(l))
           out_.add_edge(sends_[index_of(l)], to.node, l.kind());
@@ -251,10 +251,10 @@ class moe_lowering {
     auto const on = stream_of(event.kind());
     return {out_.add(event, rank, on, layer), on};
   }
-  [[nodiscard]] static constexpr bool is_transfer(link l) noexcept {
+  [[nodiscard]] static constexpr bool is_transfer(graph_link l) noexcept {
     return l.remote() && (l.kind() == edge_kind::activation || l.kind() == edge_kind::gradient);
   }
-  [[nodiscard]] constexpr std::size_t index_of(link const& l) const noexcept {
+  [[nodiscard]] constexpr std::size_t index_of(graph_link const& l) const noexcept {
     return std::size_t(&l - graph_.links_out(node_id{0}).data());
   }
 

@@ -56,9 +56,9 @@ class op_graph {
     detail::buffer<op> nodes = {};                // lane by lane
     detail::buffer<std::uint16_t> layers = {};    // per node, or empty
     detail::buffer<std::uint32_t> in_begin = {};  // nodes + 1
-    detail::buffer<link> in = {};
+    detail::buffer<graph_link> in = {};
     detail::buffer<std::uint32_t> out_begin = {};  // nodes + 1
-    detail::buffer<link> out = {};
+    detail::buffer<graph_link> out = {};
     std::vector<missing_producer> missing = {};
   };
 
@@ -119,10 +119,10 @@ class op_graph {
   /// \name Edges
   /// \{
   /// The stored edges into and out of a node: all but program and pair edges. Constant time.
-  [[nodiscard]] constexpr std::span<link const> links_in(node_id n) const noexcept {
+  [[nodiscard]] constexpr std::span<graph_link const> links_in(node_id n) const noexcept {
     return p_.in.view().subspan(p_.in_begin[n.value], p_.in_begin[n.value + 1] - p_.in_begin[n.value]);
   }
-  [[nodiscard]] constexpr std::span<link const> links_out(node_id n) const noexcept {
+  [[nodiscard]] constexpr std::span<graph_link const> links_out(node_id n) const noexcept {
     return p_.out.view().subspan(p_.out_begin[n.value], p_.out_begin[n.value + 1] - p_.out_begin[n.value]);
   }
   /// The number of stored edges.
@@ -131,7 +131,7 @@ class op_graph {
   /// All typed edges into a node, program and pair edges included.
   [[nodiscard]] constexpr std::vector<edge> producers(node_id n) const {
     std::vector<edge> edges;
-    for (link l : links_in(n)) edges.push_back(edge{node_id{l.node()}, n, l.kind()});
+    for (graph_link l : links_in(n)) edges.push_back(edge{node_id{l.node()}, n, l.kind()});
     auto const mate = partner(n);
     auto const block = mate && *mate < n ? *mate : n;
     if (block.value > lane_begin(lane_of(n)))
@@ -142,7 +142,7 @@ class op_graph {
   /// All typed edges out of a node, program and pair edges included.
   [[nodiscard]] constexpr std::vector<edge> consumers(node_id n) const {
     std::vector<edge> edges;
-    for (link l : links_out(n)) edges.push_back(edge{n, node_id{l.node()}, l.kind()});
+    for (graph_link l : links_out(n)) edges.push_back(edge{n, node_id{l.node()}, l.kind()});
     auto const mate = partner(n);
     auto const block = mate && *mate > n ? *mate : n;
     if (block.value + 1 < lane_end(lane_of(n)))

@@ -66,7 +66,7 @@ class plan_writer {
       for (auto node = graph_->lane_begin(rank); node < graph_->lane_end(rank);) {
         auto const after = end_of_block(rank, node);
         for (auto n = node; n < after; ++n)
-          for (link l : graph_->links_in(node_id{n}))
+          for (graph_link l : graph_->links_in(node_id{n}))
             if (l.remote()) append_receive(message_between(l.node(), n));
         append_block(rank, node, after);
         for (auto id = first_message_[node]; id < first_message_[after]; ++id) append_send(id);
@@ -181,7 +181,7 @@ class plan_writer {
       length[std::size_t(rank)] += graph_->lane_end(rank) - graph_->lane_begin(rank);
       for (auto n = graph_->lane_begin(rank); n < graph_->lane_end(rank); ++n) {
         first_message_[n] = count;
-        for (link l : graph_->links_out(node_id{n})) {
+        for (graph_link l : graph_->links_out(node_id{n})) {
           if (!l.remote() || is_listed(first_message_[n], count, l.node())) continue;
           auto const to = rank_holding(l.node());
           // The places of all ops are known when the rows are written; until then, their nodes.
@@ -227,7 +227,7 @@ class plan_writer {
   [[nodiscard]] constexpr bool is_ready(buffer<std::uint8_t> const& has_run, std::uint32_t node,
                                         std::uint32_t after) const noexcept {
     for (; node < after; ++node)
-      for (link l : graph_->links_in(node_id{node}))
+      for (graph_link l : graph_->links_in(node_id{node}))
         if (!has_run[l.node()]) return false;
     return true;
   }

@@ -110,7 +110,7 @@ class chrome_trace_writer {
   /// From each producer of a node. A viewer binds an arrow to the slice that its end lies in, and a slice's end is no
   /// longer in it: the arrow leaves a nanosecond, a trace's resolution, before.
   void write_flows(int lane, std::uint32_t node) {
-    for (link l : graph_.links_in(node_id{node})) {
+    for (graph_link l : graph_.links_in(node_id{node})) {
       node_id const from{l.node()};
       int const from_lane = graph_.lane_of(from);
       double const start = microseconds(times_.start(from));

@@ -68,7 +68,7 @@ namespace detail {
   for (int lane = 0; lane < graph.lanes(); ++lane) {
     auto const end = graph.lane_end(lane);
     for (auto n = graph.lane_begin(lane); n < end; ++n) {
-      for (link l : graph.links_out(node_id{n})) add(n, l.node(), l.kind());
+      for (graph_link l : graph.links_out(node_id{n})) add(n, l.node(), l.kind());
       if (graph.opens_pair(n, end))
         add(n, n + 1, edge_kind::pair);
       else if (n + 1 < end)

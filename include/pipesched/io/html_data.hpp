@@ -152,7 +152,7 @@ class html_data_writer {
     for (std::uint32_t n = 0; n < graph_.size(); ++n) {
       text_ += n > 0 ? ",[" : "[";
       bool first = true;
-      for (link l : graph_.links_in(node_id{n})) {
+      for (graph_link l : graph_.links_in(node_id{n})) {
         fmt::format_to(out(), "{}{},{}", first ? "" : ",", l.node(), int(l.kind()));
         first = false;
       }

@@ -144,7 +144,7 @@ class event_run {
 
   /// Waits for what a node needs, then computes it or starts it.
   [[nodiscard]] run_status run(std::uint32_t node) {
-    for (link l : graph_.links_in(node_id{node})) {
+    for (graph_link l : graph_.links_in(node_id{node})) {
       auto const status = is_own(l.node()) ? settle(l.node()) : receive(l.node(), node);
       if (status != run_status::completed) return status;
     }
@@ -194,7 +194,7 @@ class event_run {
     std::erase_if(received_, [&](std::uint32_t send) {
       auto const to = graph_.links_out(node_id{send});
       return std::all_of(to.begin(), to.end(),
-                         [&](link l) { return l.node() == consumer || state_of(l.node()) != state::ahead; });
+                         [&](graph_link l) { return l.node() == consumer || state_of(l.node()) != state::ahead; });
     });
   }
 
@@ -205,7 +205,7 @@ class event_run {
       for (; lane.next < lane.end; ++lane.next) {
         if (state_of(lane.next) != state::ahead) continue;
         auto const inputs = graph_.links_in(node_id{lane.next});
-        bool const ready = std::all_of(inputs.begin(), inputs.end(), [&](link l) {
+        bool const ready = std::all_of(inputs.begin(), inputs.end(), [&](graph_link l) {
           return is_own(l.node()) ? state_of(l.node()) == state::done : is_received(l.node());
         });
         if (!ready) break;

@@ -33,7 +33,7 @@ struct observer {
   int most_under_way_beside_compute = 0;
 
   void need_inputs(event const& e) {
-    for (pipesched::link l : graph.links_in(node_id{e.message}))
+    for (pipesched::graph_link l : graph.links_in(node_id{e.message}))
       if (ended.count(l.node()) + received.count(l.node()) == 0 && fault.empty())
         fault = to_string(e.what) + " runs before " + to_string(graph.node(node_id{l.node()}));
   }
