@@ -126,6 +126,7 @@
 #include <pipesched/planner/layout.hpp>
 #include <pipesched/planner/model.hpp>
 #include <pipesched/planner/model_memory.hpp>
+#include <pipesched/planner/ordered_map.hpp>
 #include <pipesched/planner/partition.hpp>
 #include <pipesched/planner/plan.hpp>
 #include <pipesched/planner/plan_json.hpp>
@@ -133,6 +134,8 @@
 #include <pipesched/planner/planner.hpp>
 #include <pipesched/planner/presets.hpp>
 #include <pipesched/planner/search.hpp>
+#include <pipesched/planner/shape_grid.hpp>
 #include <pipesched/planner/stage_costs.hpp>
+#include <pipesched/planner/sweep.hpp>
 
 #include <pipesched/version.hpp>
