@@ -11,6 +11,7 @@
 #include "support/catch.hpp"
 #include "support/recorded_orders.hpp"
 #include "support/schedule_faults.hpp"
+#include "support/uneven_times.hpp"
 
 using namespace pipesched;
 using namespace test_support;
@@ -22,12 +23,6 @@ static_assert(analyze(zb_v{.ranks = 3, .microbatches = 6}).span == 36);
 static_assert(analyze(zb_v{.ranks = 3, .microbatches = 6}).peak_activations == 6);
 static_assert(analyze(zb_v{.ranks = 1, .microbatches = 1}).makespan == 6);
 static_assert(analyze(zb_v{.ranks = 3, .microbatches = 2}).span == 12 + 3);
-
-namespace {
-
-uniform_cost<> cost_of(pass_times const& t) { return {t.forward, t.backward_input, t.backward_weight, {}, t.latency}; }
-
-}  // namespace
 
 TEST_CASE("ZB-V is the recorded order op for op", "[schedules][zb_v]") {
   for (auto const& recorded : recorded_orders("zb-v")) {
@@ -97,23 +92,20 @@ TEST_CASE("ZB-V has the published bubble rates to four digits", "[schedules][zb_
 TEST_CASE("ZB-V for uneven times is right, within memory, and shorter than the order for equal times",
           "[schedules][zb_v]") {
   std::mt19937 random(3);
-  auto const draw = [&](int most) { return std::int64_t(random() % unsigned(most)) + 1; };
   std::int64_t bubble = 0;
   std::int64_t bubble_of_equal = 0;
   for (int n = 0; n < 300; ++n) {
-    int const ranks = int(draw(7));
-    int const microbatches = int(draw(20));
-    pass_times const times{draw(20), draw(20), draw(20), draw(6) - 1};
-    INFO("P=" << ranks << " m=" << microbatches << " F=" << times.forward << " I=" << times.backward_input
-              << " W=" << times.backward_weight << " latency=" << times.latency);
-    zb_v const uneven{ranks, microbatches, times};
+    auto const shape = draw_uneven(random);
+    INFO(described(shape));
+    zb_v const uneven{shape.ranks, shape.microbatches, shape.times};
+    auto const cost = cost_of(shape.times);
     CHECK(first_fault(uneven) == "");
-    auto const cost = cost_of(times);
     auto const all = analyze(uneven, cost);
-    CHECK(all.peak_activations <= 2 * ranks);
-    auto const ideal = 2 * microbatches * (times.forward + times.backward_input + times.backward_weight);
+    CHECK(all.peak_activations <= 2 * shape.ranks);
+    auto const per_microbatch = shape.times.forward + shape.times.backward_input + shape.times.backward_weight;
+    auto const ideal = 2 * shape.microbatches * per_microbatch;
     bubble += all.span - ideal;
-    bubble_of_equal += analyze(zb_v{ranks, microbatches}, cost).span - ideal;
+    bubble_of_equal += analyze(zb_v{shape.ranks, shape.microbatches}, cost).span - ideal;
   }
   // Not for each of them: the weights are put greedily.
   CHECK(bubble < bubble_of_equal);
@@ -121,16 +113,7 @@ TEST_CASE("ZB-V for uneven times is right, within memory, and shorter than the o
 
 TEST_CASE("One rank's program is the same alone and with the others", "[schedules][zb_v]") {
   for (auto const& times : {pass_times{}, pass_times{7, 9, 4, 1}})
-    for (int microbatches : {3, 9}) {
-      zb_v const generator{4, microbatches, times};
-      auto const all = generate(generator);
-      CHECK(digest_of(generator) == all.digest());
-      for (int rank = 0; rank < 4; ++rank) {
-        auto const alone = generate_program(generator, rank);
-        auto const row = all.program(rank);
-        CHECK(std::equal(alone.begin(), alone.end(), row.begin(), row.end()));
-      }
-    }
+    for (int microbatches : {3, 9}) CHECK(rows_alone_are_the_same(zb_v{4, microbatches, times}));
   forward_only const evaluation(zb_v{3, 4, {2, 3, 1, 0}});
   for (int rank = 0; rank < 3; ++rank) {
     auto const alone = generate_program(evaluation, rank);
