@@ -81,6 +81,7 @@
 #include <pipesched/analysis/transport_layout.hpp>
 #include <pipesched/analysis/transport_model.hpp>
 
+#include <pipesched/io/append.hpp>
 #include <pipesched/io/check_torch_csv.hpp>
 #include <pipesched/io/chrome_trace.hpp>
 #include <pipesched/io/comparison.hpp>

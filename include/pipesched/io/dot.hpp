@@ -7,13 +7,13 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <iterator>
 #include <string>
 #include <string_view>
 
 #include <fmt/format.h>
 
 #include <pipesched/graph/op_graph.hpp>
+#include <pipesched/io/append.hpp>
 
 namespace pipesched {
 inline namespace v0 {
@@ -50,20 +50,19 @@ namespace detail {
 /// nodes, program edges from the last member of a pair alone.
 [[nodiscard]] inline std::string dot(op_graph const& graph) {
   std::string text;
-  auto out = std::back_inserter(text);
-  fmt::format_to(out, "digraph {} {{\n  rankdir=LR;\n  node [shape=box];\n", detail::dot_string(graph.name()));
+  detail::append(text, "digraph {} {{\n  rankdir=LR;\n  node [shape=box];\n", detail::dot_string(graph.name()));
   for (int lane = 0; lane < graph.lanes(); ++lane) {
     if (graph.lane_begin(lane) == graph.lane_end(lane)) continue;
     int const rank = lane / graph.streams();
     auto const name = graph.streams() > 1 ? fmt::format("rank {}, {}", rank, name_of(stream(lane % graph.streams())))
                                           : fmt::format("rank {}", rank);
-    fmt::format_to(out, "  subgraph cluster_{} {{\n    label=\"{}\";\n", lane, name);
+    detail::append(text, "  subgraph cluster_{} {{\n    label=\"{}\";\n", lane, name);
     for (auto n = graph.lane_begin(lane); n < graph.lane_end(lane); ++n)
-      fmt::format_to(out, "    n{} [label=\"{}\"];\n", n, to_string(graph.node(node_id{n})));
+      detail::append(text, "    n{} [label=\"{}\"];\n", n, to_string(graph.node(node_id{n})));
     text += "  }\n";
   }
   auto const add = [&](std::uint32_t from, std::uint32_t to, edge_kind kind) {
-    fmt::format_to(out, "  n{} -> n{} [class={}, {}];\n", from, to, name_of(kind), detail::dot_style(kind));
+    detail::append(text, "  n{} -> n{} [class={}, {}];\n", from, to, name_of(kind), detail::dot_style(kind));
   };
   for (int lane = 0; lane < graph.lanes(); ++lane) {
     auto const end = graph.lane_end(lane);

@@ -7,11 +7,12 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <iterator>
 #include <string>
 #include <string_view>
 
 #include <fmt/format.h>
+
+#include <pipesched/io/append.hpp>
 
 namespace pipesched {
 inline namespace v0 {
@@ -54,7 +55,7 @@ inline void append_json_string(std::string& out, std::string_view value) {
     } else if (c == '\t') {
       out += "\\t";
     } else if (static_cast<unsigned char>(c) < 0x20 || c == 0x7F) {
-      fmt::format_to(std::back_inserter(out), "\\u{:04x}", static_cast<unsigned char>(c));
+      detail::append(out, "\\u{:04x}", static_cast<unsigned char>(c));
     } else {
       out += c;
     }
@@ -65,14 +66,12 @@ inline void append_json_string(std::string& out, std::string_view value) {
 
 /// Appends a number: whole ones without a point, others in the fewest digits that read back equal, `null` where JSON
 /// has no such number.
-inline void append_json_number(std::string& out, std::int64_t value) {
-  fmt::format_to(std::back_inserter(out), "{}", value);
-}
+inline void append_json_number(std::string& out, std::int64_t value) { detail::append(out, "{}", value); }
 inline void append_json_number(std::string& out, double value) {
   if (!std::isfinite(value))
     out += "null";
   else
-    fmt::format_to(std::back_inserter(out), "{}", value);
+    detail::append(out, "{}", value);
 }
 
 }  // namespace detail

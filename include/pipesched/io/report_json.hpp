@@ -7,7 +7,6 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
-#include <iterator>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -16,6 +15,7 @@
 
 #include <pipesched/analysis/report.hpp>
 #include <pipesched/analysis/streams.hpp>
+#include <pipesched/io/append.hpp>
 #include <pipesched/io/json_text.hpp>
 #include <pipesched/io/stage_list.hpp>
 
@@ -60,18 +60,17 @@ template <time_value T>
 template <time_value T>
 [[nodiscard]] std::string json_figures(report<T> const& all, std::string_view schedule) {
   std::string text;
-  auto out = std::back_inserter(text);
-  fmt::format_to(out,
+  detail::append(text,
                  R"("schedule": {}, "ranks": {}, "stages": {}, "chunks": {}, "microbatches": {}, "operations": {},)",
                  json_string(schedule), all.ranks, all.stages, all.chunks, all.microbatches, all.operations);
-  fmt::format_to(out, "\n \"makespan\": {}, \"ideal\": {}, \"bubble_time\": {}, \"bubble_fraction\": {}, ",
+  detail::append(text, "\n \"makespan\": {}, \"ideal\": {}, \"bubble_time\": {}, \"bubble_fraction\": {}, ",
                  json_number(all.makespan), json_mean(all.busy_total, all.ranks), json_number(all.bubble_time),
                  json_fraction(all.bubble_fraction));
-  fmt::format_to(out, "\"bubble_ratio\": {}, \"span_bubble_rate\": {},", json_fraction(all.bubble_ratio),
+  detail::append(text, "\"bubble_ratio\": {}, \"span_bubble_rate\": {},", json_fraction(all.bubble_ratio),
                  json_fraction(all.span_bubble_rate));
-  fmt::format_to(out, "\n \"utilization\": {}, \"steady_utilization\": {},", json_fraction(all.utilization),
+  detail::append(text, "\n \"utilization\": {}, \"steady_utilization\": {},", json_fraction(all.utilization),
                  json_fraction(all.steady_utilization));
-  fmt::format_to(out, "\n \"peak_activations\": {}, \"parameter_copies\": {}", all.peak_activations,
+  detail::append(text, "\n \"peak_activations\": {}, \"parameter_copies\": {}", all.peak_activations,
                  all.parameter_copies);
   return text;
 }
@@ -105,13 +104,11 @@ template <time_value T>
   std::string text = "\"streams\": {";
   for (auto on : {stream::compute, stream::all_to_all, stream::p2p}) {
     auto const& s = r.of(on);
-    fmt::format_to(std::back_inserter(text), R"({}"{}": {{"busy": {}, "idle": {}{}, "kinds": {{)",
-                   on == stream::compute ? "" : ",\n    ", name_of(on), json_number(s.busy), json_number(s.idle),
-                   exposure(on, s));
+    detail::append(text, R"({}"{}": {{"busy": {}, "idle": {}{}, "kinds": {{)", on == stream::compute ? "" : ",\n    ",
+                   name_of(on), json_number(s.busy), json_number(s.idle), exposure(on, s));
     for (auto const& of_kind : s.kinds)
-      fmt::format_to(std::back_inserter(text), R"({}"{}": {{"count": {}, "busy": {}{}}})",
-                     &of_kind == s.kinds.data() ? "" : ", ", name_of(of_kind.kind), of_kind.count,
-                     json_number(of_kind.busy), exposure(on, of_kind));
+      detail::append(text, R"({}"{}": {{"count": {}, "busy": {}{}}})", &of_kind == s.kinds.data() ? "" : ", ",
+                     name_of(of_kind.kind), of_kind.count, json_number(of_kind.busy), exposure(on, of_kind));
     text += "}}";
   }
   return text + "}";

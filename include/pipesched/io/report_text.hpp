@@ -9,7 +9,6 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
-#include <iterator>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -19,6 +18,7 @@
 
 #include <pipesched/analysis/critical_path.hpp>
 #include <pipesched/analysis/report.hpp>
+#include <pipesched/io/append.hpp>
 #include <pipesched/io/stage_list.hpp>
 #include <pipesched/io/text_table.hpp>
 
@@ -46,8 +46,7 @@ template <time_value T>
 [[nodiscard]] std::string idle_causes_text(report<T> const& all) {
   std::string text;
   auto const add = [&](std::string_view cause, T idle) {
-    if (idle > T{0})
-      fmt::format_to(std::back_inserter(text), "{}{} {}", text.empty() ? "" : ", ", cause, time_text(idle));
+    if (idle > T{0}) detail::append(text, "{}{} {}", text.empty() ? "" : ", ", cause, time_text(idle));
   };
   for (std::size_t kind = 0; kind < idle_by_cause<T>{}.waiting.size(); ++kind) {
     T sum = 0;
@@ -81,7 +80,7 @@ template <time_value T>
   std::string text = fmt::format("{}: {} ranks, {} stages, {} microbatches, {} operations\n\n", schedule, all.ranks,
                                  all.stages, all.microbatches, all.operations);
   auto const line = [&](std::string_view figure, std::string const& value, std::string_view meaning) {
-    fmt::format_to(std::back_inserter(text), "{:<20}{:>12}   {}\n", figure, value, meaning);
+    detail::append(text, "{:<20}{:>12}   {}\n", figure, value, meaning);
   };
   line("makespan", time_text(all.makespan), "last end, from 0");
   line("ideal", fmt::format("{:.7g}", all.ideal), "mean busy time of a rank");

@@ -5,7 +5,6 @@
 /// The stages of a rank in one line.
 
 #include <algorithm>
-#include <iterator>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -13,6 +12,7 @@
 #include <fmt/format.h>
 
 #include <pipesched/core/placement.hpp>
+#include <pipesched/io/append.hpp>
 
 namespace pipesched {
 inline namespace v0 {
@@ -24,8 +24,7 @@ namespace detail {
   for (auto copy : held) stages.push_back(copy.stage);
   std::sort(stages.begin(), stages.end());
   std::string text;
-  for (int const stage : stages)
-    fmt::format_to(std::back_inserter(text), "{}{}", text.empty() ? std::string_view{} : separator, stage);
+  for (int const stage : stages) detail::append(text, "{}{}", text.empty() ? std::string_view{} : separator, stage);
   return text;
 }
 

@@ -6,12 +6,13 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <iterator>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include <fmt/format.h>
+
+#include <pipesched/io/append.hpp>
 
 namespace pipesched {
 inline namespace v0 {
@@ -41,9 +42,9 @@ class text_table {
       for (std::size_t i = 0; i < line.size(); ++i) {
         if (i > 0) all += "  ";
         if (i >= left_)
-          fmt::format_to(std::back_inserter(all), "{:>{}}", line[i], widths_[i]);
+          detail::append(all, "{:>{}}", line[i], widths_[i]);
         else if (i + 1 < line.size())
-          fmt::format_to(std::back_inserter(all), "{:<{}}", line[i], widths_[i]);
+          detail::append(all, "{:<{}}", line[i], widths_[i]);
         else
           all += line[i];
       }

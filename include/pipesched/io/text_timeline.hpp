@@ -10,7 +10,6 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
-#include <iterator>
 #include <numeric>
 #include <string>
 #include <string_view>
@@ -21,6 +20,7 @@
 #include <pipesched/analysis/cost.hpp>
 #include <pipesched/analysis/timeline.hpp>
 #include <pipesched/graph/op_graph.hpp>
+#include <pipesched/io/append.hpp>
 #include <pipesched/io/op_label.hpp>
 #include <pipesched/io/picture_style.hpp>
 
@@ -75,7 +75,7 @@ class text_picture {
       for (int rank = 0; rank < graph_.ranks(); ++rank)
         for (std::size_t row = 0; row < streams_.size(); ++row) {
           auto const lane = graph_.lane_of(rank, streams_[row]);
-          fmt::format_to(std::back_inserter(text_), "{:<{}}", row_name(rank, row), margin_);
+          detail::append(text_, "{:<{}}", row_name(rank, row), margin_);
           draw_lane(lane, next[std::size_t(lane)], from, to);
           end_line();
         }
@@ -91,7 +91,7 @@ class text_picture {
   [[nodiscard]] std::string row_name(int rank, std::size_t row) const {
     auto name = fmt::format("rank {}", rank);
     if (row > 0) name.assign(name.size(), ' ');
-    if (streams_.size() > 1) fmt::format_to(std::back_inserter(name), " {:<10}", name_of(streams_[row]));
+    if (streams_.size() > 1) detail::append(name, " {:<10}", name_of(streams_[row]));
     return name;
   }
 
@@ -184,7 +184,7 @@ class text_picture {
       auto const at = margin_ + std::size_t(column - from);
       if (line.size() > margin_ && line.size() >= at) continue;
       line.resize(std::max(line.size(), at), ' ');
-      fmt::format_to(std::back_inserter(line), "{:.6g}", time);
+      detail::append(line, "{:.6g}", time);
     }
     text_ += line;
     end_line();
@@ -245,9 +245,9 @@ class text_picture {
     if (!color_ || color == plain)
       text_ += what;
     else if (color == dim)
-      fmt::format_to(std::back_inserter(text_), "\x1b[2m{}\x1b[0m", what);
+      detail::append(text_, "\x1b[2m{}\x1b[0m", what);
     else
-      fmt::format_to(std::back_inserter(text_), "\x1b[30;48;5;{}m{}\x1b[0m", color, what);
+      detail::append(text_, "\x1b[30;48;5;{}m{}\x1b[0m", color, what);
   }
 
   void end_line() {
@@ -302,8 +302,7 @@ void text_picture<T>::draw_legend() {
     text_ += labels_.directions() ? "; letter after it: which copy of the model, from a"
                                   : "; letter after it: which stage of the rank, from a";
   text_ += "\n";
-  if (hidden_ > 0)
-    fmt::format_to(std::back_inserter(text_), "{} ops are too short to be drawn at this scale\n", hidden_);
+  if (hidden_ > 0) detail::append(text_, "{} ops are too short to be drawn at this scale\n", hidden_);
 }
 
 }  // namespace detail
