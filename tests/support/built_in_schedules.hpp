@@ -2,27 +2,25 @@
 #pragma once
 
 /// \file
-/// Every built-in schedule of one shape, for tests that hold for all of them.
+/// Every built-in schedule of one shape, for tests that hold for all of them. Compiled once, as sixteen generators are
+/// much to compile.
+
+#include <vector>
 
 #include <pipesched/core/schedule.hpp>
-#include <pipesched/schedules/registry.hpp>
 
 namespace test_support {
 
-/// Calls `visit(schedule)` for each built-in schedule that the shape allows; those without a parameter `chunks` stand
-/// with chunks = 1.
+/// Each built-in schedule that the shape allows; those without a parameter `chunks` stand with chunks = 1.
+[[nodiscard]] std::vector<pipesched::schedule> built_in_schedules(int ranks, int chunks, int microbatches);
+
+/// Each built-in schedule with its default parameters. Throws where one does not allow the shape.
+[[nodiscard]] std::vector<pipesched::schedule> default_schedules(int ranks, int microbatches);
+
+/// Calls `visit(schedule)` for each of `built_in_schedules`.
 template <class Visit>
 void for_each_built_in(int ranks, int chunks, int microbatches, Visit&& visit) {
-  pipesched::for_each_schedule([&]<class Generator>() {
-    Generator generator{};
-    generator.ranks = ranks;
-    generator.microbatches = microbatches;
-    if constexpr (requires { generator.chunks; })
-      generator.chunks = chunks;
-    else if (chunks != 1)
-      return;
-    if (!generator.check()) visit(pipesched::generate(generator));
-  });
+  for (auto const& s : built_in_schedules(ranks, chunks, microbatches)) visit(s);
 }
 
 }  // namespace test_support

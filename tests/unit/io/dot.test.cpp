@@ -9,7 +9,9 @@
 
 #include <pipesched/graph/build_graph.hpp>
 #include <pipesched/io/dot.hpp>
-#include <pipesched/schedules/registry.hpp>
+#include <pipesched/schedules/one_f_one_b.hpp>
+
+#include "support/built_in_schedules.hpp"
 
 using namespace pipesched;
 
@@ -37,9 +39,9 @@ TEST_CASE("A graph in DOT, letter for letter", "[io][dot]") {
 }
 
 TEST_CASE("DOT has every node and typed edge once", "[io][dot]") {
-  for_each_schedule([&]<class Generator>() {
-    auto const graph = build_graph(make_generator<Generator>({.ranks = 4, .microbatches = 8}));
-    INFO(Generator::info.name);
+  for (auto const& s : test_support::default_schedules(4, 8)) {
+    auto const graph = build_graph(s);
+    INFO(s.name());
     auto const text = dot(graph);
     CHECK(count(text, "[label=") == graph.size());
     std::size_t pairs = 0;
@@ -47,5 +49,5 @@ TEST_CASE("DOT has every node and typed edge once", "[io][dot]") {
     CHECK(count(text, "class=pair") == pairs);
     CHECK(count(text, "class=program") == graph.size() - std::size_t(graph.ranks()) - pairs);
     CHECK(count(text, "class=") == graph.link_count() + graph.size() - std::size_t(graph.ranks()));
-  });
+  }
 }

@@ -10,6 +10,8 @@
 #include <pipesched/io/report_text.hpp>
 #include <pipesched/schedules/registry.hpp>
 
+#include "support/built_in_schedules.hpp"
+
 using namespace pipesched;
 
 TEST_CASE("A report as JSON, letter for letter", "[io][report_json]") {
@@ -26,20 +28,19 @@ TEST_CASE("A report as JSON, letter for letter", "[io][report_json]") {
 }
 
 TEST_CASE("Real figures read back equal, whole ones are whole", "[io][report_json]") {
-  for_each_schedule([&]<class Generator>() {
-    auto const generator = make_generator<Generator>({.ranks = 4, .microbatches = 8});
-    INFO(Generator::info.name);
-    auto const report = analyze(generator, uniform_cost<double>{11.347, 11.248, 8.132, {}, 0.377});
-    auto const read = nlohmann::json::parse(report_json(report, Generator::info.name));
-    CHECK(read.at("makespan").template get<double>() == report.makespan);
-    CHECK(read.at("ideal").template get<double>() == report.ideal);
-    CHECK(read.at("bubble_fraction").template get<double>() == report.bubble_fraction);
+  for (auto const& s : test_support::default_schedules(4, 8)) {
+    INFO(s.name());
+    auto const report = analyze(s, uniform_cost<double>{11.347, 11.248, 8.132, {}, 0.377});
+    auto const read = nlohmann::json::parse(report_json(report, s.name()));
+    CHECK(read.at("makespan").get<double>() == report.makespan);
+    CHECK(read.at("ideal").get<double>() == report.ideal);
+    CHECK(read.at("bubble_fraction").get<double>() == report.bubble_fraction);
     CHECK(read.at("per_rank").size() == 4);
     CHECK(read.at("steady_utilization").is_null() == !report.steady_utilization);
-    auto const whole = nlohmann::json::parse(report_json(analyze(generator), Generator::info.name));
+    auto const whole = nlohmann::json::parse(report_json(analyze(s), s.name()));
     CHECK(whole.at("makespan").is_number_integer());
     CHECK(whole.at("per_rank").at(0).at("busy").is_number_integer());
-  });
+  }
   // A mean that is not whole, of whole times.
   auto const uneven = analyze(one_f_one_b{2, 1}, [](op o, int) { return o.stage() + 1; });
   CHECK(nlohmann::json::parse(report_json(uneven, "x")).at("ideal") == 3);

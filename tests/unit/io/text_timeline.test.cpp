@@ -14,14 +14,21 @@
 #include <pipesched/io/text_timeline.hpp>
 #include <pipesched/schedules/registry.hpp>
 
+#include "support/built_in_schedules.hpp"
+
 using namespace pipesched;
 
 namespace {
 
-template <class Generator, class Cost = uniform_cost<>>
-std::string draw(Generator const& generator, Cost const& cost = {}, text_timeline_options const& options = {}) {
-  auto const graph = build_graph(generator);
+template <class Cost = uniform_cost<>>
+std::string draw(schedule const& s, Cost const& cost = {}, text_timeline_options const& options = {}) {
+  auto const graph = build_graph(s);
   return text_timeline(graph, make_timeline(graph, cost), options);
+}
+
+template <schedule_generator Generator, class Cost = uniform_cost<>>
+std::string draw(Generator const& generator, Cost const& cost = {}, text_timeline_options const& options = {}) {
+  return draw(generate(generator), cost, options);
 }
 
 std::vector<std::string> lines_of(std::string const& text) {
@@ -61,18 +68,17 @@ TEST_CASE("A small schedule is drawn on one screen", "[io][text_timeline]") {
 
 TEST_CASE("Time folds at the width, wherever that is", "[io][text_timeline]") {
   for (int const width : {40, 60, 80, 200, 1000})
-    for_each_schedule([&]<class Generator>() {
-      auto const generator = make_generator<Generator>({.ranks = 4, .microbatches = 12});
-      auto const picture = draw(generator, uniform_cost<>{}, {.width = width});
-      INFO(Generator::info.name << " at " << width << "\n" << picture);
+    for (auto const& s : test_support::default_schedules(4, 12)) {
+      auto const picture = draw(s, uniform_cost<>{}, {.width = width});
+      INFO(s.name() << " at " << width << "\n" << picture);
       auto const lines = lines_of(picture);
       for (auto const& line : lines) CHECK(line.size() <= std::size_t(std::max(width, 80)));
       for (auto const& line : lines)
         if (line.rfind("rank", 0) == 0 || line.rfind("time", 0) == 0) CHECK(line.size() <= std::size_t(width));
       // No rank is left out.
-      auto const graph = build_graph(generator);
+      auto const graph = build_graph(s);
       for (int rank = 0; rank < graph.ranks(); ++rank) CHECK(row_of(picture, rank).find('0') != std::string::npos);
-    });
+    }
 }
 
 TEST_CASE("Directions and chunks are told apart, pairs are seen", "[io][text_timeline]") {
@@ -91,13 +97,12 @@ TEST_CASE("Directions and chunks are told apart, pairs are seen", "[io][text_tim
 }
 
 TEST_CASE("Colours end where they begin, and say nothing that is not there without", "[io][text_timeline]") {
-  for_each_schedule([&]<class Generator>() {
-    auto const generator = make_generator<Generator>({.ranks = 4, .microbatches = 8});
-    auto const plain = draw(generator);
+  for (auto const& s : test_support::default_schedules(4, 8)) {
+    auto const plain = draw(s);
     CHECK(plain.find('\x1b') == std::string::npos);
     std::string stripped;
     bool colored = false;
-    auto const picture = draw(generator, uniform_cost<>{}, {.width = 80, .color = true});
+    auto const picture = draw(s, uniform_cost<>{}, {.width = 80, .color = true});
     for (std::size_t i = 0; i < picture.size(); ++i) {
       if (picture[i] != '\x1b') {
         CHECK_FALSE((picture[i] == '\n' && colored));
@@ -120,7 +125,7 @@ TEST_CASE("Colours end where they begin, and say nothing that is not there witho
       return result;
     };
     CHECK(normalised(stripped) == normalised(expected));
-  });
+  }
 }
 
 TEST_CASE("Any times are drawn to scale", "[io][text_timeline]") {
