@@ -48,6 +48,7 @@
 #include <pipesched/graph/check_structure.hpp>
 #include <pipesched/graph/checker.hpp>
 #include <pipesched/graph/communication_plan.hpp>
+#include <pipesched/graph/count_turns.hpp>
 #include <pipesched/graph/edge.hpp>
 #include <pipesched/graph/execution_order.hpp>
 #include <pipesched/graph/fault_list.hpp>
@@ -60,6 +61,7 @@
 #include <pipesched/graph/op_groups.hpp>
 #include <pipesched/graph/op_index.hpp>
 #include <pipesched/graph/plan_communication.hpp>
+#include <pipesched/graph/plan_writer.hpp>
 #include <pipesched/graph/read_plan.hpp>
 
 #include <pipesched/analysis/comparison.hpp>

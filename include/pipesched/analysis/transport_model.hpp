@@ -54,10 +54,10 @@ struct transport_model {
   }
 };
 
-/// Whether the plans of a policy cannot hang under a transport, for every schedule that can run, built in or not. The
-/// reason is in `detail::plan_writer::lower_in_sweeps`. Receives just in time follow the consumers' order instead of
-/// the messages', so that only a transport that orders nothing is safe; 1F1B hangs with one queue per rank or pair, and
-/// ZB-V with one per direction.
+/// Whether the plans of a policy cannot hang under a transport, for every schedule that can run, built in or not.
+/// Eager, parity and grouped plans cannot under any: `detail::plan_writer` says why. Receives just in time follow the
+/// order of the consumers instead of one order of messages, so that only a transport that orders nothing is safe: 1F1B
+/// hangs with one queue per rank or pair, and ZB-V with one per direction.
 [[nodiscard]] constexpr bool is_deadlock_free(comm_policy policy, transport_kind transport) noexcept {
   switch (policy) {
     case comm_policy::eager:

@@ -23,13 +23,14 @@ namespace pipesched {
 inline namespace v0 {
 
 /// Where the sends and receives of a plan stand. A send always follows its producer; the policies differ in the order
-/// of the sends that follow one another, and in where the receives are.
+/// of the sends that follow one another, and in where the receives are. `is_deadlock_free(policy, transport)` says
+/// under which transports a policy cannot hang.
 enum class comm_policy : std::uint8_t {
-  eager,         ///< a receive as soon as its message is sent: torch's greedy lowering, row for row
-  just_in_time,  ///< a receive directly before its consumer
-  parity,        ///< in steps: all ranks run one op and then exchange, even ranks sending first
-  grouped,       ///< in steps; what two ranks exchange in one step is one coalesced group
-  custom,        ///< written by hand, or read from a file
+  eager,         ///< a receive as soon as its message is sent: torch's greedy lowering, row for row. Hangs under none
+  just_in_time,  ///< a receive directly before its consumer. Can hang wherever messages are ordered: only async is safe
+  parity,        ///< in steps: all ranks run one op and then exchange, even ranks sending first. Hangs under none
+  grouped,       ///< in steps; what two ranks exchange in one step is one coalesced group. Hangs under none
+  custom,        ///< written by hand, or read from a file: ask `check_transport`
 };
 
 [[nodiscard]] constexpr std::string_view name_of(comm_policy policy) noexcept {
@@ -175,7 +176,7 @@ class communication_plan {
 /// Why an entry stands where it stands, in words: "2RECV_F3 from rank 1: the output of 1F3, for 2F3".
 [[nodiscard]] inline std::string reason_of(communication_plan const& plan, plan_entry const& entry) {
   auto text = to_string(entry.what);
-  if (!entry.is_communication()) return text;
+  if (!entry.is_communication()) return text.append(": where the schedule has it");
   auto const& carried = plan.message_of(entry);
   text.append(is_receive(entry.what.kind()) ? " from rank " : " to rank ")
       .append(std::to_string(plan.peer_of(entry)))
