@@ -121,6 +121,16 @@ async function keys(page) {
   assert.ok(await page.locator('#help').isVisible());
 }
 
+/** A name from a file is shown as it is, and nothing in it runs. */
+async function hostile(page) {
+  const heading = page.locator('h1');
+  assert.match(await heading.innerText(), /^<\/script><script>document\.title='taken over'<\/script><img .*&amp;$/);
+  assert.strictEqual(await page.title(), await heading.innerText());
+  assert.strictEqual(await page.locator('img').count(), 0);
+  assert.ok((await hover(page, '1B1')).startsWith('1B1'));
+  assert.match(await page.locator('#status').innerText(), /^1B1: backward/);
+}
+
 async function large(page) {
   assert.ok(await page.evaluate(() => window.pipesched.schedules[0].size > 100000));
   const milliseconds = await page.evaluate(async () => {
@@ -164,6 +174,23 @@ async function main() {
     await page.locator('#view').scrollIntoViewIfNeeded();
     assert.ok((await hover(page, '1F1', 1)).startsWith('1F1'));
   });
+  await open(browser, 'one.html', async page => {
+    assert.match(await hover(page, '0B0'), /waited for 0F0 on rank 0/);
+    for (const key of ['n', 'n', 'p', 'j', 'k', 'c', 'm', '+', 'ArrowRight', '-', '0']) await page.keyboard.press(key);
+    await frame(page);
+  });
+  await open(browser, 'hostile.html', hostile);
+  await open(browser, 'hostile.svg', async page => {
+    assert.match(await page.evaluate(() => document.querySelector('.title').textContent), /^<\/script>.*&amp;: 2 ranks/);
+  });
+  await open(browser, 'compare.html', async page => {
+    const paper = () => page.evaluate(() => getComputedStyle(document.querySelector('#figures .paper')).fill);
+    const dark = await paper();
+    await page.keyboard.press('t');
+    assert.notStrictEqual(await paper(), dark, 'plots follow the theme');
+    await page.locator('summary').click();
+    assert.ok(await page.locator('#figures').isHidden(), 'plots can be folded away');
+  }, { colorScheme: 'dark' });
   await open(browser, 'large.html', large);
   await open(browser, 'large.svg', async page => {
     assert.strictEqual(await page.evaluate(() => document.documentElement.tagName), 'svg');

@@ -16,11 +16,13 @@
 #include <pipesched/analysis/timeline.hpp>
 #include <pipesched/graph/edge.hpp>
 #include <pipesched/graph/op_graph.hpp>
+#include <pipesched/io/html_arrows_script.hpp>
 #include <pipesched/io/html_data.hpp>
 #include <pipesched/io/html_input_script.hpp>
+#include <pipesched/io/html_layout_script.hpp>
 #include <pipesched/io/html_model_script.hpp>
+#include <pipesched/io/html_rows_script.hpp>
 #include <pipesched/io/html_style.hpp>
-#include <pipesched/io/html_view_script.hpp>
 #include <pipesched/io/markup_text.hpp>
 #include <pipesched/io/picture_style.hpp>
 
@@ -37,9 +39,8 @@ class html_page {
   template <time_value T, cost_model Cost>
   void add(op_graph const& graph, timeline<T> const& times, Cost const& cost, std::string_view caption = {},
            memory_model const& memory = {}) {
-    auto const title =
-        fmt::format("{}: {} ranks, {} stages, {} microbatches{}{}", graph.name().empty() ? "timeline" : graph.name(),
-                    graph.ranks(), graph.stages(), graph.microbatches(), caption.empty() ? "" : "; ", caption);
+    auto title = detail::title_of(graph);
+    if (!caption.empty()) title.append("; ").append(caption);
     schedules_.push_back(detail::html_data_writer<T, Cost>(graph, times, cost, memory).write(title));
     for (op o : graph.nodes()) {
       hues_[std::size_t(detail::hue_of(o.kind()))] = true;
@@ -49,7 +50,8 @@ class html_page {
     if (variants_.find(variants) == std::string::npos) variants_ += (variants_.empty() ? "" : "; ") + variants;
   }
 
-  /// Adds a picture above the timelines: the text of an `<svg>` element, as `svg` and the plots write it.
+  /// Adds a picture above the timelines: the text of an `<svg>` element, as `svg` writes plots. (That of a timeline has
+  /// a style sheet, which would count for the whole page.)
   void add_figure(std::string_view svg_element) { figures_ += svg_element; }
 
   /// The file.
@@ -66,12 +68,15 @@ class html_page {
         "<link rel=\"icon\" href=\"data:,\">\n<title>{}</title>\n<style>{}</style>\n</head>\n<body>\n",
         title, detail::html_style);
     fmt::format_to(out, "<header><h1>{}</h1>\n{}</header>\n<div id=\"legend\">{}</div>\n", title, controls, legend());
-    fmt::format_to(out, "<div id=\"figures\">{}</div>\n", figures_);
+    if (!figures_.empty())
+      fmt::format_to(out, "<details open><summary>plots</summary><div id=\"figures\">{}</div></details>\n", figures_);
     page += body;
     page += "<script type=\"application/json\" id=\"data\">";
     append_data(page);
     page += "</script>\n<script>";
-    for (auto part : {detail::html_model_script, detail::html_view_script, detail::html_input_script}) page += part;
+    for (auto part : {detail::html_model_script, detail::html_layout_script, detail::html_rows_script,
+                      detail::html_arrows_script, detail::html_input_script})
+      page += part;
     page += "</script>\n</body>\n</html>\n";
     return page;
   }

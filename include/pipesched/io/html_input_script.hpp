@@ -64,7 +64,8 @@ function hover(target, x, y) {
     element.textContent = line;
     return element;
   }));
-  status.textContent = `${schedule.title}: ${schedule.name(op)}: ${lines.join('; ')}`;
+  const which = schedules.length > 1 ? ` (${schedule.title.split(':')[0]})` : '';
+  status.textContent = `${schedule.name(op)}${which}: ${lines.join('; ')}`;
   const size = tip.getBoundingClientRect();
   tip.style.left = Math.max(4, Math.min(x + 16, innerWidth - size.width - 4)) + 'px';
   tip.style.top = (y + 18 + size.height < innerHeight ? y + 18 : Math.max(4, y - size.height - 12)) + 'px';
@@ -88,8 +89,8 @@ function select(schedule, op) {
 function step(direction) {
   if (!state.hovered) {
     const row = rows.find(r => r.kind === 'lane' && r.top >= view.scrollTop);
-    const op = row.schedule.firstEndingAfter(row.lane, state.from);
-    if (op < row.lane.finish) select(row.schedule, op);
+    const op = row ? row.schedule.firstEndingAfter(row.lane, state.from) : 0;
+    if (row && op < row.lane.finish) select(row.schedule, op);
     return;
   }
   const { schedule, op } = state.hovered;
@@ -150,10 +151,11 @@ view.addEventListener('wheel', event => {
   const x = event.clientX - surface.getBoundingClientRect().left;
   if (event.altKey || x < margin) return;
   event.preventDefault();
+  const unit = event.deltaMode === WheelEvent.DOM_DELTA_LINE ? 16 : 1;  // in pixels
   if (event.shiftKey || Math.abs(event.deltaX) > Math.abs(event.deltaY))
-    pan((event.deltaX || event.deltaY) / (width - margin));
+    pan(unit * (event.deltaX || event.deltaY) / (width - margin));
   else
-    zoom(1.0018 ** event.deltaY, x);
+    zoom(1.0018 ** (unit * event.deltaY), x);
 }, { passive: false });
 view.addEventListener('scroll', redraw);
 

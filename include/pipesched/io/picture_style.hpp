@@ -70,7 +70,7 @@ struct rgb {
 [[nodiscard]] constexpr rgb color_of(op_hue hue) noexcept {
   switch (hue) {
     case op_hue::forward: return {0xA6, 0xD2, 0xF4};
-    case op_hue::backward: return {0xD1, 0x6B, 0x2F};
+    case op_hue::backward: return {0xD9, 0x76, 0x36};
     case op_hue::backward_input: return {0xF2, 0xA5, 0x3F};
     case op_hue::backward_weight: return {0xFB, 0xEE, 0xB4};
     case op_hue::communication: return {0xBA, 0xA0, 0xD6};
@@ -121,9 +121,9 @@ class op_looks {
   }
   [[nodiscard]] std::size_t count() const noexcept { return std::size_t(op_hues) * 2 * std::size_t(shades_); }
 
-  /// "#a6d2f4": later chunks are darker, by up to a fifth.
+  /// "#a6d2f4": later chunks are darker, but not so dark that a label could not be read.
   [[nodiscard]] std::string color(op_look look) const {
-    double const light = shades_ > 1 ? 1 - 0.22 * look.shade / (shades_ - 1) : 1.0;
+    double const light = shades_ > 1 ? 1 - 0.15 * look.shade / (shades_ - 1) : 1.0;
     auto const part = [&](int value) { return int(std::lround(value * light)); };
     auto const base = color_of(look.hue);
     return fmt::format("#{:02x}{:02x}{:02x}", part(base.red), part(base.green), part(base.blue));
@@ -137,10 +137,26 @@ class op_looks {
 
 /// The text in words of how variants of a rank are told apart; empty where there is one.
 [[nodiscard]] inline std::string variants_legend(op_looks const& looks) {
+  auto const& labels = looks.labels();
+  std::string_view const letters = labels.variants() == 2  ? ", lower case"
+                                   : labels.variants() > 2 ? ", last letter"
+                                                           : "";
   if (looks.directions())
-    return looks.shades() > 1 ? "hatched: up, from the last rank; darker: a further copy"
-                              : "hatched: up, from the last rank";
-  return looks.shades() > 1 ? "darker: later stages of the rank" : "";
+    return fmt::format("hatched{}: up, from the last rank{}", letters,
+                       looks.shades() > 1 ? "; darker: a further copy" : "");
+  return looks.shades() > 1 ? fmt::format("darker{}: later stages of the rank", letters) : "";
+}
+
+/// "1 rank", "4 ranks"
+[[nodiscard]] inline std::string counted(std::int64_t count, std::string_view one, std::string_view several) {
+  return fmt::format("{} {}", count, count == 1 ? one : several);
+}
+
+/// What a picture of a timeline is titled with, not yet as markup.
+[[nodiscard]] inline std::string title_of(op_graph const& graph) {
+  return fmt::format("{}: {}, {}, {}", graph.name().empty() ? "timeline" : graph.name(),
+                     counted(graph.ranks(), "rank", "ranks"), counted(graph.stages(), "stage", "stages"),
+                     counted(graph.microbatches(), "microbatch", "microbatches"));
 }
 
 /// A length in pixels: two decimals at most.

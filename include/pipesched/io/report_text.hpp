@@ -97,17 +97,17 @@ template <time_value T>
   return text;
 }
 
-/// The figures that a picture is read with.
+/// The figures that a picture is read with, in one line.
 template <time_value T>
-[[nodiscard]] std::string figures_text(report<T> const& all) {
-  return fmt::format("makespan {}, bubble {} ({} of all rank time), peak {} activations, {} parameter cop{}",
-                     time_text(all.makespan), time_text(all.bubble_time), percent_text(all.bubble_fraction),
+[[nodiscard]] std::string figures_text(report<T> const& all, std::string_view between = ", ") {
+  return fmt::format("makespan {}, bubble {}{}idle {} of all rank time, peak {} activations, {} parameter cop{}",
+                     time_text(all.makespan), time_text(all.bubble_time), between, percent_text(all.bubble_fraction),
                      all.peak_activations, all.parameter_copies, all.parameter_copies == 1 ? "y" : "ies");
 }
-/// The same as a line, after the schedule's name.
+/// The same after the schedule's name, in two lines that a terminal has room for.
 template <time_value T>
 [[nodiscard]] std::string summary_text(report<T> const& all, std::string_view schedule) {
-  return fmt::format("{}: {}\n", schedule, figures_text(all));
+  return fmt::format("{}: {}\n", schedule, figures_text(all, "\n"));
 }
 
 /// The critical path in one line of at most `most` ops: its length in ops, and the ops by where they run.

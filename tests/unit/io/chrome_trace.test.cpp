@@ -12,9 +12,11 @@
 
 #include <nlohmann/json.hpp>
 #include <pipesched/analysis/cost.hpp>
+#include <pipesched/analysis/measured_cost.hpp>
 #include <pipesched/analysis/moe_cost.hpp>
 #include <pipesched/graph/build_graph.hpp>
 #include <pipesched/graph/lower_moe.hpp>
+#include <pipesched/io/json_reader.hpp>
 #include <pipesched/schedules/registry.hpp>
 
 using namespace pipesched;
@@ -27,6 +29,28 @@ nlohmann::json trace_of(op_graph const& graph, Cost const& cost, chrome_trace_op
 }
 
 op_graph dual_pipe_graph() { return build_graph(make_generator<dual_pipe>(shape{.ranks = 4, .microbatches = 8})); }
+
+/// What is read back from a trace is each op or pair on its rank at its time, and explains the whole timeline.
+void check_reads_back(op_graph const& graph) {
+  auto const cost = [](op o, int rank) { return 1.5 + 0.25 * double((o.packed() * 7 + std::uint64_t(rank)) % 5); };
+  auto const times = make_timeline(graph, cost);
+  auto const read = read_measured_times(chrome_trace(graph, times));
+  CHECK(read.diagnostics.empty());
+  std::size_t blocks = 0;
+  for (int rank = 0; rank < graph.ranks(); ++rank)
+    detail::for_each_block(graph, rank, [&](std::uint32_t first, std::uint32_t after) {
+      auto const& measured = read.ops.at(blocks++);
+      op const o = graph.node(node_id{first});
+      INFO(to_string(o));
+      CHECK(to_string(measured.what) == to_string(o));  // names do not tell copies of a stage apart
+      if (after - first == 2) CHECK(to_string(measured.partner) == to_string(graph.node(node_id{first + 1})));
+      CHECK(measured.rank == rank);
+      CHECK(measured.start == times.start(node_id{first}));
+      CHECK(measured.duration == times.duration(node_id{first}));
+    });
+  CHECK(read.ops.size() == blocks);
+  CHECK(make_timeline(graph, measured_cost(read.ops)).makespan() == times.makespan());
+}
 
 /// Every flow begins within a slice of its producer's rank and ends where one of its consumer's starts.
 void check_flows(op_graph const& graph) {
@@ -97,6 +121,14 @@ TEST_CASE("A trace has a flow per dependency, from within the producer to the st
     with_schedule(name, shape{.ranks = 4, .microbatches = 8}, [&](auto const& generator) {
       INFO(name);
       check_flows(build_graph(generator));
+    });
+}
+
+TEST_CASE("The trace of a timeline reads back as measured times", "[io][chrome_trace]") {
+  for (auto const name : schedule_names)
+    with_schedule(name, shape{.ranks = 4, .microbatches = 8}, [&](auto const& generator) {
+      INFO(name);
+      check_reads_back(build_graph(generator));
     });
 }
 

@@ -3,6 +3,7 @@
 
 #include "support/catch.hpp"
 
+#include <set>
 #include <string>
 #include <vector>
 
@@ -21,11 +22,42 @@ TEST_CASE("The Pareto front holds the points that no other beats", "[io][plots]"
 TEST_CASE("A plot names its lines, its axes and every point", "[io][plots]") {
   auto const text = svg(bubble_plot(4, {{"1f1b", {{4, 30}, {8, 20.5}, {16, 10}}}, {"a<b", {{4, 3}}}}));
   CHECK(is_well_formed(text));
-  CHECK(count_of(text, "<circle") == 4);
+  CHECK(count_of(text, "<path transform") == 4 + 2);  // and a sample of each in the legend
   CHECK(count_of(text, "<title>1f1b: 8, 20.5</title>") == 1);
   CHECK(count_of(text, ">a&lt;b</text>") == 1);
   CHECK(count_of(text, ">microbatches</text>") == 1);
   for (auto const* tick : {">4</text>", ">8</text>", ">16</text>"}) CHECK(count_of(text, tick) >= 1);
+}
+
+TEST_CASE("Lines that coincide can be told apart", "[io][plots]") {
+  plot_series const first{"first", {{1, 4}, {2, 2}, {4, 1}}};
+  // All of it: one line with both names.
+  auto const equal = svg(bubble_plot(4, {first, {"second", first.points}, {"third", {{1, 3}, {4, 3}}}}));
+  CHECK(count_of(equal, ">first, second</text>") == 1);
+  CHECK(count_of(equal, "<title>first, second: 2, 2</title>") == 1);
+  CHECK(count_of(equal, "class=\"ring\"") == 0);
+  CHECK(count_of(equal, "stroke-dashoffset") == 0);
+  // A part of it: stripes in the colours of both, and a ring where they meet, whatever follows there.
+  auto const part = svg(bubble_plot(4, {first, {"second", {{1, 5}, {2, 2}, {4, 1}}}}));
+  CHECK(is_well_formed(part));
+  CHECK(count_of(part, "stroke-dashoffset") == 2);
+  CHECK(count_of(part, "class=\"ring\"") == 2);
+  CHECK(count_of(part, "<title>first: 2, 2; second: 2, 2</title>") == 1);
+  CHECK(count_of(part, ">first</text>") == 1);
+  CHECK(count_of(part, ">second</text>") == 1);
+}
+
+TEST_CASE("Fifty lines differ in colour and marker or in colour and dashes", "[io][plots]") {
+  plot many{.title = "many", .x_label = "x", .y_label = "y"};
+  for (int i = 0; i < 50; ++i) many.lines.push_back({"line", {{0, double(i)}, {1, double(2 * i)}}});
+  auto const text = svg(many);
+  std::set<std::string> looks;
+  std::size_t markers = 0;
+  std::string const open = ")\" d=\"";
+  for (auto at = text.find(open); at != std::string::npos; at = text.find(open, at + 1), ++markers)
+    looks.insert(text.substr(at + 1, text.find('>', at) - at));
+  CHECK(markers > 50);
+  CHECK(looks.size() >= 50);
 }
 
 TEST_CASE("Marks at one place share a name", "[io][plots]") {
@@ -34,6 +66,7 @@ TEST_CASE("Marks at one place share a name", "[io][plots]") {
   auto const text = svg(what);
   CHECK(count_of(text, ">a, b</text>") == 1);
   CHECK(count_of(text, "<circle") == 2);
+  CHECK(count_of(text, "fill=\"#d55e00\"") == 2);  // both are on the front
   CHECK(count_of(text, "Pareto front") == 1);
 }
 

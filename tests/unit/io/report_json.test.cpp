@@ -64,7 +64,7 @@ TEST_CASE("A report as text fits 80 columns and names the figures", "[io][report
     CHECK(column <= 80);
   }
   CHECK(summary_text(analyze(gpipe{4, 8}), "gpipe") ==
-        "gpipe: makespan 33, bubble 9 (27.27 % of all rank time), peak 8 activations, 1 parameter copy\n");
+        "gpipe: makespan 33, bubble 9\nidle 27.27 % of all rank time, peak 8 activations, 1 parameter copy\n");
 }
 
 TEST_CASE("The critical path is told in one line, its middle left out where it is long", "[io][report_text]") {

@@ -77,7 +77,7 @@ TEST_CASE("An SVG shows pairs, directions, axis and legend where there are any",
   CHECK(count_of(plain, "class=\"memory\"") == 0);
   auto const pairs = draw("dualpipe", 4, 8, true);
   CHECK(count_of(pairs, "class=\"pair\"") == 5);  // a frame or several per rank, and the legend's
-  CHECK(count_of(pairs, "hatched: up, from the last rank") == 1);
+  CHECK(count_of(pairs, "hatched, lower case: up, from the last rank") == 1);
   CHECK(count_of(pairs, "class=\"memory\"") == 4);
 }
 
@@ -115,6 +115,18 @@ TEST_CASE("Timelines without length can be drawn", "[io][svg]") {
   auto const graph = build_graph(make_generator<gpipe>(shape{.ranks = 2, .microbatches = 2}));
   CHECK(is_well_formed(svg(graph, make_timeline(graph, uniform_cost<>{0, 0, 0}))));
   CHECK(is_well_formed(svg(graph, make_timeline(graph, uniform_cost<double>{1e-9, 2e-9, 1e-9}))));
+}
+
+TEST_CASE("One rank, one microbatch and many ranks can be drawn", "[io][svg]") {
+  auto const one = draw("1f1b", 1, 1, true);
+  CHECK(is_well_formed(one));
+  CHECK(count_of(one, "1f1b: 1 rank, 1 stage, 1 microbatch<") == 2);
+  CHECK(count_of(one, ">F0</text>") == 1);
+  CHECK(count_of(one, ">B0</text>") == 1);
+  auto const many = draw("zb-h1", 128, 256);
+  CHECK(is_well_formed(many));
+  CHECK(count_of(many, ">rank 127</text>") == 1);
+  CHECK(many.size() < 400000);
 }
 
 TEST_CASE("Ops at equal distances are one run", "[io][svg]") {

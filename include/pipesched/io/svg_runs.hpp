@@ -2,17 +2,12 @@
 #pragma once
 
 /// \file
-/// The ops of one row of a picture, with runs of equal ops merged.
+/// Runs of equal ops on a row of a picture.
 
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <string>
 #include <vector>
-
-#include <fmt/format.h>
-
-#include <pipesched/io/picture_style.hpp>
 
 namespace pipesched {
 inline namespace v0 {
@@ -63,20 +58,6 @@ class run_merger {
   double tolerance_;
   std::vector<op_run> runs_;
 };
-
-/// A run as one element: a rectangle where its ops touch each other, else a line as thick as the row is high, dashed by
-/// the ops.
-[[nodiscard]] inline std::string svg_run(op_run const& run, double scale, double x, double y, double height) {
-  double const left = x + run.start * scale;
-  double const gap = run.period - run.length;
-  double const whole = (run.period * double(run.count - 1) + run.length) * scale;
-  if (run.count == 1 || gap * scale < 0.01)
-    return fmt::format("<path d=\"M{} {}h{}v{}h-{}z\"/>", pixels(left), pixels(y), pixels(whole), pixels(height),
-                       pixels(whole));
-  return fmt::format("<path class=\"run\" stroke-width=\"{}\" stroke-dasharray=\"{:.7g} {:.7g}\" d=\"M{} {}h{}\"/>",
-                     pixels(height), run.length * scale, gap * scale, pixels(left), pixels(y + height / 2),
-                     pixels(whole));
-}
 
 }  // namespace detail
 }  // namespace v0

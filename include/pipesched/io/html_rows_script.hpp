@@ -2,7 +2,7 @@
 #pragma once
 
 /// \file
-/// The part of a page's script that draws: two canvases, one for the rows and one for what follows the pointer.
+/// The part of a page's script that draws the rows, on the canvas at the back: axis, ops, frames, memory.
 
 #include <string_view>
 
@@ -10,83 +10,7 @@ namespace pipesched {
 inline namespace v0 {
 namespace detail {
 
-inline constexpr std::string_view html_view_script = R"js(
-const view = document.getElementById('view');
-const space = document.getElementById('space');
-const back = document.getElementById('back').getContext('2d');
-const front = document.getElementById('front').getContext('2d');
-
-const axisHeight = 24, titleHeight = 26, memoryHeight = 26, margin = 118;
-const state = {
-  from: 0, to: longest,        // the time that is seen
-  showMemory: false, showCritical: false,
-  hovered: null,               // {schedule, op}
-};
-let rows = [];                 // {kind: 'title' | 'lane' | 'memory', schedule, lane?, rank?, top, height}
-let width = 0, height = 0, rowHeight = 22;
-let colors = {};
-
-const xOf = time => margin + (time - state.from) / (state.to - state.from) * (width - margin);
-const timeAt = x => state.from + (x - margin) / (width - margin) * (state.to - state.from);
-const laneRow = (schedule, lane) => rows.find(row => row.schedule === schedule && row.lane === lane);
-
-/** Puts rows under each other, and fits the canvases to the window. */
-function layOut() {
-  width = view.clientWidth;
-  height = view.clientHeight;
-  const lanes = schedules.reduce((sum, s) => sum + s.lanes.filter(lane => lane.drawn).length, 0);
-  const memory = state.showMemory ? schedules.reduce((sum, s) => sum + s.ranks, 0) * memoryHeight : 0;
-  const room = height - axisHeight - schedules.length * (titleHeight + 8) - memory;
-  rowHeight = Math.max(14, Math.min(30, Math.floor(room / lanes) - 3));
-  rows = [];
-  let top = axisHeight;
-  for (const schedule of schedules) {
-    rows.push({ kind: 'title', schedule, top, height: titleHeight });
-    top += titleHeight;
-    for (const lane of schedule.lanes) {
-      if (!lane.drawn) continue;
-      const lastOfRank = !schedule.lanes.some(other => other.drawn && other.rank === lane.rank && other.begin > lane.begin);
-      rows.push({ kind: 'lane', schedule, lane, top, height: rowHeight });
-      top += rowHeight + (lastOfRank ? 0 : 1);
-      if (!lastOfRank) continue;
-      if (state.showMemory) {
-        rows.push({ kind: 'memory', schedule, rank: lane.rank, top, height: memoryHeight });
-        top += memoryHeight;
-      }
-      top += 3;
-    }
-    top += 8;
-  }
-  space.style.height = Math.max(0, top) + 'px';
-  const ratio = window.devicePixelRatio || 1;
-  for (const context of [back, front]) {
-    context.canvas.width = Math.round(width * ratio);
-    context.canvas.height = Math.round(height * ratio);
-    context.canvas.style.width = width + 'px';
-    context.canvas.style.height = height + 'px';
-    context.setTransform(ratio, 0, 0, ratio, 0, 0);
-  }
-  const style = getComputedStyle(document.documentElement);
-  for (const name of ['page', 'text', 'faint', 'line', 'idle', 'accent', 'critical', 'memory', 'frame'])
-    colors[name] = style.getPropertyValue('--' + name).trim();
-  redraw();
-}
-
-let pending = false;
-/** Draws everything anew before the next frame, once however often it is asked for. */
-function redraw() {
-  if (pending) return;
-  pending = true;
-  requestAnimationFrame(() => { pending = false; draw(); drawFront(); });
-}
-
-/** The rows that can be seen, with `y` where they are on the canvas. */
-function visibleRows() {
-  const scrolled = view.scrollTop;
-  return rows.map(row => ({ ...row, y: row.top - scrolled }))
-             .filter(row => row.y < height && row.y + row.height > axisHeight);
-}
-
+inline constexpr std::string_view html_rows_script = R"js(
 function draw() {
   back.fillStyle = colors.page;
   back.fillRect(0, 0, width, height);
@@ -95,6 +19,7 @@ function draw() {
     else if (row.kind === 'memory') drawMemory(row);
     else drawLane(row);
   }
+  drawFrames();
   drawAxis();
 }
 
@@ -153,7 +78,6 @@ function drawLane(row) {
     const finish = Math.min(lane.finish, schedule.firstEndingAfter(lane, state.to) + 2);
     if ((finish - begin) * 3 > width - margin) drawStrip(row, begin, finish);
     else drawOps(row, begin, finish);
-    drawFrames(row);
   });
 }
 
@@ -173,14 +97,15 @@ function drawOps(row, begin, finish) {
     back.fillStyle = type.color;
     back.fillRect(x, top, Math.max(w - gap, 0.5), h);
     if (type.hatched) hatch(x, top, w - gap, h);
-    if (state.showCritical && !schedule.isCritical[op]) {
+    const dimmed = state.showCritical && !schedule.isCritical[op];
+    if (dimmed) {
       back.fillStyle = colors.page + 'b0';
       back.fillRect(x, top, w, h);
     }
     const size = Math.min(11, h - 1);
     const label = [schedule.label(op), String(schedule.microbatch[op])].find(text => text.length * size * 0.58 + 2 < w);
     if (label && size > 5) {
-      back.fillStyle = '#111';
+      back.fillStyle = dimmed ? colors.text : '#000';
       back.font = `${size}px system-ui, Helvetica, Arial, sans-serif`;
       back.fillText(label, (Math.max(x, margin) + Math.min(x + w, width)) / 2, top + h / 2 + size * 0.36);
     }
@@ -263,16 +188,22 @@ function drawCriticalStrip(row, begin, finish) {
     }
 }
 
-/** The frames of pairs whose events are on several streams. */
-function drawFrames(row) {
-  if (row.schedule.streams < 2 || row.lane.stream !== 'compute') return;
-  const drawn = row.schedule.lanes.filter(lane => lane.drawn && lane.rank === row.lane.rank).length;
+/** The frames of pairs whose events are on several streams, over all rows of their rank. */
+function drawFrames() {
   back.strokeStyle = colors.frame;
   back.lineWidth = 1.2;
-  for (const [start, end] of row.schedule.frames[row.lane.rank]) {
-    const x = xOf(start), w = xOf(end) - x;
-    if (x < width && x + w > margin && w > 4) back.strokeRect(x + 0.5, row.y + 0.5, w - 1, drawn * (row.height + 1) - 2);
-  }
+  const lanes = visibleRows().filter(row => row.kind === 'lane' && row.schedule.streams > 1);
+  clipped(back, axisHeight, height, () => {
+    for (const row of lanes.filter(row => row.lane.stream === 'compute')) {
+      const { schedule, lane } = row;
+      const drawn = schedule.lanes.filter(other => other.drawn && other.rank === lane.rank).length;
+      for (const [start, end] of schedule.frames[lane.rank]) {
+        const x = xOf(start), w = xOf(end) - x;
+        if (x < width && x + w > margin && w > 4)
+          back.strokeRect(x + 0.5, row.y + 0.5, w - 1, drawn * (row.height + 1) - 2);
+      }
+    }
+  });
 }
 
 function drawMemory(row) {
@@ -303,62 +234,6 @@ function drawMemory(row) {
     area.lineTo(xOf(schedule.makespan), bottom);
     back.fill(area);
   });
-}
-
-/** The hovered op and the arrows of its dependencies. */
-function drawFront() {
-  front.clearRect(0, 0, width, height);
-  const { hovered } = state;
-  if (!hovered) return;
-  const { schedule, op } = hovered;
-  clipped(front, axisHeight, height, () => {
-    outline(schedule, op, colors.accent, 3);
-    for (const need of schedule.needs(op)) arrow(schedule, need.op, op, colors.accent, []);
-    for (const reader of schedule.neededBy(op)) arrow(schedule, op, reader.op, colors.faint, [5, 3]);
-    const cause = schedule.cause(op);
-    if (cause) {
-      outline(schedule, cause.op, colors.critical, 2);
-      arrow(schedule, cause.op, op, colors.critical, []);
-    }
-  });
-}
-
-/** Where an op is on the canvas. */
-function boxOf(schedule, op) {
-  const row = laneRow(schedule, schedule.lanes[schedule.laneOf[op]]);
-  if (!row) return null;
-  const partner = schedule.partner(op);
-  const h = partner < 0 ? row.height : row.height / 2;
-  const x = xOf(schedule.start[op]);
-  return { x, y: row.top - view.scrollTop + (partner >= 0 && partner < op ? h : 0), w: xOf(schedule.end[op]) - x, h };
-}
-
-function outline(schedule, op, color, lineWidth) {
-  const box = boxOf(schedule, op);
-  if (!box) return;
-  front.strokeStyle = color;
-  front.lineWidth = lineWidth;
-  front.strokeRect(box.x, box.y, Math.max(box.w, 2), box.h);
-}
-
-function arrow(schedule, fromOp, toOp, color, dash) {
-  const from = boxOf(schedule, fromOp), to = boxOf(schedule, toOp);
-  if (!from || !to) return;
-  const x0 = from.x + from.w, y0 = from.y + from.h / 2, x1 = to.x, y1 = to.y + to.h / 2;
-  const bend = Math.max(12, Math.abs(x1 - x0) / 2);
-  front.strokeStyle = front.fillStyle = color;
-  front.lineWidth = 1.6;
-  front.setLineDash(dash);
-  front.beginPath();
-  front.moveTo(x0, y0);
-  front.bezierCurveTo(x0 + bend, y0, x1 - bend, y1, x1 - 5, y1);
-  front.stroke();
-  front.setLineDash([]);
-  front.beginPath();
-  front.moveTo(x1, y1);
-  front.lineTo(x1 - 7, y1 - 3.5);
-  front.lineTo(x1 - 7, y1 + 3.5);
-  front.fill();
 }
 )js";
 
