@@ -106,19 +106,26 @@ pipesched::plot comparison_pictures::exposed() const {
 }
 
 std::string comparison_pictures::html() const {
-  pipesched::html_page page(fmt::format("Schedules on {} ranks with {} microbatches", ranks_, microbatches_));
-  for (auto const& plot : plots_) page.add_figure(pipesched::svg(plot));
+  std::vector<pipesched::op_graph> graphs;
+  std::string left_out;
   std::size_t operations = 0;
   for (auto const& name : schedules_) {
-    auto const chunks = graph_of(make_, name, microbatches_);
-    if (!chunks) continue;
-    auto const graph = cost_.lowered(*chunks);
-    operations += graph.size();
-    if (operations > most_operations) break;
+    auto graph = graph_of(make_, name, microbatches_);
+    if (graph) graph = cost_.lowered(*graph);
+    if (!graph || operations + graph->size() > most_operations) {
+      left_out += (left_out.empty() ? ", without " : ", ") + name;
+      continue;
+    }
+    operations += graph->size();
+    graphs.push_back(std::move(*graph));
+  }
+  pipesched::html_page page(
+      fmt::format("Schedules on {} ranks with {} microbatches{}", ranks_, microbatches_, left_out));
+  for (auto const& plot : plots_) page.add_figure(pipesched::svg(plot));
+  for (auto const& graph : graphs)
     cost_.with_model(graph.stages(), graph.ranks(), [&](auto const& model) {
       auto const times = pipesched::make_timeline(graph, model);
       page.add(graph, times, model, pipesched::figures_text(pipesched::make_report(graph, times, model)));
     });
-  }
   return page.text();
 }

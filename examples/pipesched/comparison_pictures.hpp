@@ -23,7 +23,8 @@ class comparison_pictures {
 
   /// The plots in one picture.
   [[nodiscard]] std::string svg() const { return pipesched::svg(plots_); }
-  /// The plots, and under them the timelines of the schedules as far as a page of them stays quick.
+  /// The plots, and under them the timelines of the schedules that suit the shape, as far as a page of them stays
+  /// quick; the title says which are left out.
   [[nodiscard]] std::string html() const;
 
  private:

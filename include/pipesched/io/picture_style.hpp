@@ -66,15 +66,15 @@ struct rgb {
 };
 
 /// Blue against orange and yellow stays apart for every common colour blindness; the steps in lightness (W, F, I, B)
-/// stay apart in a print without colour. Black text is readable on all.
+/// stay apart in a print without colour. Black text is readable on all, and on their shades.
 [[nodiscard]] constexpr rgb color_of(op_hue hue) noexcept {
   switch (hue) {
-    case op_hue::forward: return {0xA6, 0xD2, 0xF4};
-    case op_hue::backward: return {0xD9, 0x76, 0x36};
-    case op_hue::backward_input: return {0xF2, 0xA5, 0x3F};
-    case op_hue::backward_weight: return {0xFB, 0xEE, 0xB4};
-    case op_hue::communication: return {0xBA, 0xA0, 0xD6};
-    case op_hue::other: return {0xC4, 0xC4, 0xC4};
+    case op_hue::forward: return {0xAE, 0xDA, 0xF8};
+    case op_hue::backward: return {0xD5, 0x6C, 0x2F};
+    case op_hue::backward_input: return {0xEE, 0x9E, 0x3A};
+    case op_hue::backward_weight: return {0xFC, 0xF0, 0xBC};
+    case op_hue::communication: return {0x9F, 0x86, 0xCE};
+    case op_hue::other: return {0xC8, 0xC8, 0xC8};
   }
   return {0, 0, 0};
 }
@@ -121,7 +121,7 @@ class op_looks {
   }
   [[nodiscard]] std::size_t count() const noexcept { return std::size_t(op_hues) * 2 * std::size_t(shades_); }
 
-  /// "#a6d2f4": later chunks are darker, but not so dark that a label could not be read.
+  /// "#aedaf8": later chunks are darker, but not so dark that a label could not be read.
   [[nodiscard]] std::string color(op_look look) const {
     double const light = shades_ > 1 ? 1 - 0.15 * look.shade / (shades_ - 1) : 1.0;
     auto const part = [&](int value) { return int(std::lround(value * light)); };

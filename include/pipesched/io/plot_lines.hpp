@@ -77,24 +77,18 @@ class plot_lines {
     lines_.push_back({{series.name}, std::move(places), series.points});
   }
 
-  /// Parts that nobody would see a difference between, together.
+  /// The parts of all lines, each `length` points long, those that nobody would see a difference between together.
   [[nodiscard]] std::vector<std::vector<part>> groups_of(std::size_t length) const {
-    std::vector<part> parts;
-    for (std::size_t i = 0; i < lines_.size(); ++i)
-      for (std::size_t p = 0; p + length < lines_[i].places.size(); ++p) parts.push_back({i, p, p + length});
-    std::stable_sort(parts.begin(), parts.end(),
-                     [&](part a, part b) { return place_of(a.line, a.from).x < place_of(b.line, b.from).x; });
     std::vector<std::vector<part>> groups;
-    for (auto const& p : parts) {
-      auto group = groups.rbegin();
-      while (group != groups.rend() && !near(group->front(), p))
-        group = place_of(p.line, p.from).x - place_of(group->front().line, group->front().from).x < 2 ? group + 1
-                                                                                                      : groups.rend();
-      if (group == groups.rend())
-        groups.push_back({p});
-      else
-        group->push_back(p);
-    }
+    for (std::size_t i = 0; i < lines_.size(); ++i)
+      for (std::size_t p = 0; p + length < lines_[i].places.size(); ++p) {
+        part const next{i, p, p + length};
+        auto const like = std::find_if(groups.begin(), groups.end(), [&](auto const& g) { return near(g[0], next); });
+        if (like == groups.end())
+          groups.push_back({next});
+        else
+          like->push_back(next);
+      }
     return groups;
   }
 
@@ -169,7 +163,7 @@ class plot_lines {
     legend_y_ += 4;
   }
 
-  /// Colours that the colour-blind tell apart (Okabe and Ito). Eight markers to seven colours: no two lines of a plot
+  /// Colours that the colour-blind tell apart (Okabe and Ito). With eight markers to seven colours no two of 28 lines
   /// have both in common, nor colour and dashes.
   static constexpr std::array<std::string_view, 7> colors{"#0072b2", "#d55e00", "#009e73", "#cc79a7",
                                                           "#e69f00", "#56b4e9", "#000000"};
