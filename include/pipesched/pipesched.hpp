@@ -16,6 +16,7 @@
 #include <pipesched/core/placement.hpp>
 #include <pipesched/core/schedule.hpp>
 #include <pipesched/core/schedule_builder.hpp>
+#include <pipesched/core/sort.hpp>
 #include <pipesched/core/writer.hpp>
 
 #include <pipesched/schedules/building_block.hpp>

@@ -14,6 +14,7 @@
 
 #include <pipesched/core/error.hpp>
 #include <pipesched/core/op.hpp>
+#include <pipesched/core/sort.hpp>
 
 namespace pipesched {
 inline namespace v0 {
@@ -96,8 +97,8 @@ class measured_cost {
   /// Sorts by key and leaves one entry, with the mean, for each.
   static constexpr void average(std::vector<entry>& entries) {
     // Also by time: the sum must not depend on the order of the file.
-    std::sort(entries.begin(), entries.end(),
-              [](entry const& a, entry const& b) { return a.key != b.key ? a.key < b.key : a.total < b.total; });
+    detail::sort(entries,
+                 [](entry const& a, entry const& b) { return a.key != b.key ? a.key < b.key : a.total < b.total; });
     std::size_t kept = 0;
     for (auto const& e : entries) {
       if (kept > 0 && entries[kept - 1].key == e.key) {

@@ -4,13 +4,13 @@
 /// \file
 /// The lanes that a transport puts a plan's entries into, and what they wait for.
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
 
 #include <pipesched/analysis/transport_model.hpp>
 #include <pipesched/core/buffer.hpp>
+#include <pipesched/core/sort.hpp>
 #include <pipesched/graph/communication_plan.hpp>
 
 namespace pipesched {
@@ -122,7 +122,7 @@ class transport_layout {
       for (auto peer : peers) {
         std::vector<std::uint32_t> received;
         for (auto id : sent[peer]) received.push_back(plan_->messages()[id].receive);
-        std::sort(received.begin(), received.end());
+        detail::sort(received);
         for (auto n = std::size_t(model_.buffered); n < received.size(); ++n) {
           auto const freeing = received[n - std::size_t(model_.buffered)];
           freed_by_[sent[peer][n]] = freeing == message::nobody ? never : freeing;

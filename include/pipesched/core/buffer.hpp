@@ -5,7 +5,6 @@
 /// An array that is allocated once and written once.
 
 #include <cstddef>
-#include <memory>
 #include <span>
 #include <type_traits>
 #include <utility>

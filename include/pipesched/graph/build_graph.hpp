@@ -16,6 +16,7 @@
 #include <pipesched/core/concepts.hpp>
 #include <pipesched/core/error.hpp>
 #include <pipesched/core/schedule.hpp>
+#include <pipesched/core/sort.hpp>
 #include <pipesched/graph/edge.hpp>
 #include <pipesched/graph/op_graph.hpp>
 #include <pipesched/graph/op_index.hpp>
@@ -88,8 +89,8 @@ class edge_writer {
         stages_(graph.where.stages()),
         by_consumer_(look_up(options.edges, index)),
         by_producer_(by_consumer_) {
-    std::sort(by_consumer_.begin(), by_consumer_.end(), [](auto const& a, auto const& b) { return a.to < b.to; });
-    std::sort(by_producer_.begin(), by_producer_.end(), [](auto const& a, auto const& b) { return a.from < b.from; });
+    detail::sort(by_consumer_, [](auto const& a, auto const& b) { return a.to < b.to; });
+    detail::sort(by_producer_, [](auto const& a, auto const& b) { return a.from < b.from; });
     own_in_ = by_consumer_.begin();
     own_out_ = by_producer_.begin();
 

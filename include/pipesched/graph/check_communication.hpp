@@ -4,7 +4,6 @@
 /// \file
 /// Whether programs with sends and receives exchange what their chunk ops need.
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -13,6 +12,7 @@
 #include <pipesched/core/fault.hpp>
 #include <pipesched/core/op.hpp>
 #include <pipesched/core/placement.hpp>
+#include <pipesched/core/sort.hpp>
 #include <pipesched/graph/execution_order.hpp>
 #include <pipesched/graph/fault_list.hpp>
 #include <pipesched/graph/graph_builder.hpp>
@@ -46,7 +46,7 @@ class communication_check {
 
   constexpr void run(bool look_for_deadlock) {
     collect();
-    std::sort(parts_.begin(), parts_.end(), [](message_part const& a, message_part const& b) {
+    detail::sort(parts_, [](message_part const& a, message_part const& b) {
       if (a.message != b.message) return a.message < b.message;
       if (a.role != b.role) return a.role < b.role;
       return a.rank != b.rank ? a.rank < b.rank : a.position < b.position;
@@ -178,8 +178,8 @@ class communication_check {
       };
     };
     auto received = exchanges_;
-    std::sort(exchanges_.begin(), exchanges_.end(), by([](exchange const& e) { return e.send.position; }));
-    std::sort(received.begin(), received.end(), by([](exchange const& e) { return e.receive.position; }));
+    detail::sort(exchanges_, by([](exchange const& e) { return e.send.position; }));
+    detail::sort(received, by([](exchange const& e) { return e.receive.position; }));
     bool broken = false;  // the channel at hand: its first break says it all
     for (std::size_t i = 0; i < exchanges_.size(); ++i) {
       auto const& sent = exchanges_[i].send;

@@ -14,6 +14,7 @@
 #include <pipesched/core/fault.hpp>
 #include <pipesched/core/op.hpp>
 #include <pipesched/core/schedule.hpp>
+#include <pipesched/core/sort.hpp>
 #include <pipesched/graph/fault_list.hpp>
 #include <pipesched/graph/op_groups.hpp>
 
@@ -75,7 +76,7 @@ constexpr void check_each_op(schedule const& s, fault_list& faults) {
   } else {
     for (op o : s.ops())
       if (is_chunk_op(o.kind())) mentioned.push_back(o.microbatch());
-    std::sort(mentioned.begin(), mentioned.end());
+    detail::sort(mentioned);
     mentioned.erase(std::unique(mentioned.begin(), mentioned.end()), mentioned.end());
   }
   return mentioned;

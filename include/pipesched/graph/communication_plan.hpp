@@ -17,6 +17,7 @@
 #include <pipesched/core/digest.hpp>
 #include <pipesched/core/op.hpp>
 #include <pipesched/core/placement.hpp>
+#include <pipesched/core/sort.hpp>
 #include <pipesched/graph/edge.hpp>
 
 namespace pipesched {
@@ -150,7 +151,7 @@ class communication_plan {
       std::vector<int> peers;
       for (auto const& entry : program(rank))
         if (is_send(entry.what.kind()) && count[std::size_t(peer_of(entry))]++ == 0) peers.push_back(peer_of(entry));
-      std::sort(peers.begin(), peers.end());
+      detail::sort(peers);
       for (int peer : peers) result.push_back(channel{rank, peer, std::exchange(count[std::size_t(peer)], 0)});
     }
     return result;

@@ -4,7 +4,6 @@
 /// \file
 /// An op graph node by node: for lowering passes and for graphs that come from no schedule.
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
@@ -13,6 +12,7 @@
 
 #include <pipesched/core/buffer.hpp>
 #include <pipesched/core/error.hpp>
+#include <pipesched/core/sort.hpp>
 #include <pipesched/graph/edge.hpp>
 #include <pipesched/graph/op_graph.hpp>
 
@@ -77,8 +77,7 @@ class graph_builder {
       graph.layers[number[i]] = nodes_[i].layer;
     }
     for (auto const& m : missing_) graph.missing.push_back(missing_producer{node_id{number[m.node]}, m.expected});
-    std::sort(graph.missing.begin(), graph.missing.end(),
-              [](missing_producer const& a, missing_producer const& b) { return a.node < b.node; });
+    detail::sort(graph.missing, [](missing_producer const& a, missing_producer const& b) { return a.node < b.node; });
     fill(graph.in_begin, graph.in, number, &raw_edge::to, &raw_edge::from);
     fill(graph.out_begin, graph.out, number, &raw_edge::from, &raw_edge::to);
     return op_graph(std::move(graph));

@@ -12,6 +12,7 @@
 
 #include <pipesched/core/op.hpp>
 #include <pipesched/core/placement.hpp>
+#include <pipesched/core/sort.hpp>
 
 namespace pipesched {
 inline namespace v0 {
@@ -35,7 +36,7 @@ struct stage_home {
         homes.push_back(stage_home{o.stage(), int(rank), 0});
     for (auto i = first; i < homes.size(); ++i) homes[i].ops = std::exchange(counts[std::size_t(homes[i].stage)], 0);
   }
-  std::sort(homes.begin(), homes.end(), [](stage_home const& a, stage_home const& b) {
+  detail::sort(homes, [](stage_home const& a, stage_home const& b) {
     return a.stage != b.stage ? a.stage < b.stage : a.rank < b.rank;
   });
   return homes;

@@ -4,7 +4,6 @@
 /// \file
 /// The ops of a schedule, gathered by stage and microbatch.
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -12,6 +11,7 @@
 
 #include <pipesched/core/buffer.hpp>
 #include <pipesched/core/op.hpp>
+#include <pipesched/core/sort.hpp>
 
 namespace pipesched {
 inline namespace v0 {
@@ -64,8 +64,9 @@ class op_groups {
     positions_ = buffer<std::uint32_t>(ops_.size());
     for (std::size_t i = 0; i < ops_.size(); ++i)
       if (is_chunk_op(ops_[i].kind())) positions_[count_++] = std::uint32_t(i);
-    std::sort(positions_.begin(), positions_.begin() + count_,
-              [&](std::uint32_t a, std::uint32_t b) { return key_of(a) != key_of(b) ? key_of(a) < key_of(b) : a < b; });
+    detail::sort(positions_.data(), positions_.data() + count_, [&](std::uint32_t a, std::uint32_t b) {
+      return key_of(a) != key_of(b) ? key_of(a) < key_of(b) : a < b;
+    });
   }
 
   std::span<op const> ops_;

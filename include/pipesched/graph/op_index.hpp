@@ -12,6 +12,7 @@
 
 #include <pipesched/core/buffer.hpp>
 #include <pipesched/core/op.hpp>
+#include <pipesched/core/sort.hpp>
 
 namespace pipesched {
 inline namespace v0 {
@@ -78,8 +79,7 @@ class op_index {
     for (std::size_t i = 0; i < ops.size(); ++i)
       if (is_chunk_op(ops[i].kind()))
         list_.push_back(entry{key_of(role_of(ops[i].kind()), ops[i].stage(), ops[i].microbatch()), std::uint32_t(i)});
-    std::sort(list_.begin(), list_.end(),
-              [](entry a, entry b) { return a.key != b.key ? a.key < b.key : a.position < b.position; });
+    detail::sort(list_, [](entry a, entry b) { return a.key != b.key ? a.key < b.key : a.position < b.position; });
   }
 
   [[nodiscard]] constexpr std::size_t slot_of(op_role role, int stage, std::int64_t microbatch) const noexcept {

@@ -16,6 +16,7 @@
 #include <pipesched/core/op.hpp>
 #include <pipesched/core/placement.hpp>
 #include <pipesched/core/schedule.hpp>
+#include <pipesched/core/sort.hpp>
 #include <pipesched/graph/communication_plan.hpp>
 #include <pipesched/graph/op_index.hpp>
 
@@ -41,8 +42,7 @@ struct message_end {
   std::vector<message_end> ends;
   for (std::uint32_t e = 0; e < plan.entries.size(); ++e)
     if (is_end(plan.entries[e].what.kind())) ends.push_back(message_end{message_key(plan.entries[e].what), e});
-  std::sort(ends.begin(), ends.end(),
-            [](auto a, auto b) { return a.key != b.key ? a.key < b.key : a.entry < b.entry; });
+  detail::sort(ends, [](auto a, auto b) { return a.key != b.key ? a.key < b.key : a.entry < b.entry; });
   return ends;
 }
 
