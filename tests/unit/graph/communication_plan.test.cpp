@@ -11,6 +11,7 @@
 #include <pipesched/core/schedule_builder.hpp>
 #include <pipesched/graph/plan_communication.hpp>
 #include <pipesched/graph/read_plan.hpp>
+#include <pipesched/schedules/registry.hpp>
 
 #include "support/built_in_schedules.hpp"
 
