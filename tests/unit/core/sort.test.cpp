@@ -33,7 +33,7 @@ std::vector<std::uint32_t> numbers(std::size_t count, std::uint32_t distinct) {
 }  // namespace
 
 TEST_CASE("Any numbers are sorted, of many or few values, and none is lost", "[sort]") {
-  for (std::size_t count : {0, 1, 2, 15, 16, 17, 18, 100, 1000, 50000})
+  for (std::size_t count : {0u, 1u, 2u, 15u, 16u, 17u, 18u, 100u, 1000u, 50000u})
     for (std::uint32_t distinct : {1u, 2u, 7u, 1000000u}) {
       auto sorted = numbers(count, distinct);
       detail::sort(sorted);
