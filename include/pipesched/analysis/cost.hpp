@@ -42,6 +42,12 @@ template <cost_model C>
 using time_of = std::conditional_t<std::integral<std::invoke_result_t<C const&, op, int>>, std::int64_t,
                                    std::invoke_result_t<C const&, op, int>>;
 
+/// Whether a cost model says of itself that its times do not depend on the microbatch, with a member
+/// `static constexpr bool same_for_all_microbatches = true`. Then a steady state may repeat, and need not be run to its
+/// end.
+template <cost_model C>
+inline constexpr bool same_for_all_microbatches = requires { requires C::same_for_all_microbatches; };
+
 /// The time of one op, pair or transfer under any model. They do not check it: see `duration_limit`.
 /// \{
 template <cost_model C>
@@ -95,6 +101,8 @@ struct uniform_cost {
   std::optional<T> overlapped = {};  ///< an overlapped pair; forward + backward where not given
   T latency = 0;                     ///< between different ranks
 
+  static constexpr bool same_for_all_microbatches = true;
+
   [[nodiscard]] constexpr T operator()(op o, int /*rank*/) const noexcept {
     switch (o.kind()) {
       case op_kind::forward: return forward;
@@ -119,6 +127,8 @@ struct stage_cost {
   std::vector<T> backward_weight;
   std::vector<T> overlapped = {};
   T latency = 0;
+
+  static constexpr bool same_for_all_microbatches = true;
 
   /// Every stage the same, times a factor of its own.
   [[nodiscard]] static constexpr stage_cost scaled(uniform_cost<T> const& base, std::vector<T> const& factors) {

@@ -29,6 +29,8 @@ struct sm_partition_cost {
   int sm_total;
   int sm_comm;
 
+  static constexpr bool same_for_all_microbatches = pipesched::same_for_all_microbatches<Inner>;
+
   [[nodiscard]] constexpr double operator()(op o, int rank) const {
     auto const time = static_cast<double>(op_time(inner, o, rank));
     return o.in_pair() && is_compute_event(o.kind()) ? time * sm_total / (sm_total - sm_comm) : time;
@@ -57,6 +59,8 @@ struct overhead_cost {
   Overhead overhead;
   using time_type = std::common_type_t<time_of<Inner>, Overhead>;
 
+  static constexpr bool same_for_all_microbatches = pipesched::same_for_all_microbatches<Inner>;
+
   [[nodiscard]] constexpr time_type operator()(op o, int rank) const {
     return static_cast<time_type>(op_time(inner, o, rank)) + static_cast<time_type>(overhead);
   }
@@ -82,6 +86,9 @@ struct straggler_cost {
   Inner inner;
   Factor factor;
   using time_type = std::common_type_t<time_of<Inner>, time_of<Factor>>;
+
+  static constexpr bool same_for_all_microbatches =
+      pipesched::same_for_all_microbatches<Inner> && pipesched::same_for_all_microbatches<Factor>;
 
   [[nodiscard]] constexpr time_type operator()(op o, int rank) const {
     return static_cast<time_type>(op_time(inner, o, rank)) * factor_of(o, rank);

@@ -8,9 +8,56 @@
 #include <utility>
 
 #include <pipesched/core/concepts.hpp>
+#include <pipesched/core/folding.hpp>
+#include <pipesched/core/op.hpp>
 
 namespace pipesched {
 inline namespace v0 {
+
+namespace detail {
+
+/// Lets the forwards through, on their own where they were in a pair, and what repeats as such.
+template <op_sink Sink>
+struct forwards_of {
+  Sink* out;
+
+  constexpr void operator()(op o) const {
+    if (o.kind() == op_kind::forward) (*out)(o.alone());
+  }
+
+  constexpr void begin_run() const
+    requires folding_sink<Sink>
+  {
+    out->begin_run();
+  }
+  constexpr void next_iteration() const
+    requires folding_sink<Sink>
+  {
+    out->next_iteration();
+  }
+  constexpr void end_run(std::int64_t times) const
+    requires folding_sink<Sink>
+  {
+    out->end_run(times);
+  }
+  constexpr void begin_round() const
+    requires folding_sink<Sink>
+  {
+    out->begin_round();
+  }
+  constexpr void end_round(std::int64_t times, std::int64_t advance) const
+    requires folding_sink<Sink>
+  {
+    out->end_round(times, advance);
+  }
+  [[nodiscard]] constexpr bool within_run() const
+    requires folding_sink<Sink>
+  {
+    return out->within_run();
+  }
+};
+
+}  // namespace detail
 
 /// The forward ops of `training`, in the same order and on the same ranks; a generator itself.
 /// It cannot deadlock where `training` does not: it has fewer ops and no new order.
@@ -26,9 +73,7 @@ struct forward_only {
 
   template <op_sink Sink>
   constexpr void emit(int rank, Sink& out) const {
-    auto forwards = [&](op o) {
-      if (o.kind() == op_kind::forward) out(o.alone());
-    };
+    detail::forwards_of<Sink> forwards{&out};
     training.emit(rank, forwards);
   }
 

@@ -4,20 +4,15 @@
 /// \file
 /// The small language that generators are written in: what comes next on a stage, without a counter in sight.
 
+#include <algorithm>
 #include <cstdint>
 
 #include <pipesched/core/concepts.hpp>
+#include <pipesched/core/folding.hpp>
 #include <pipesched/core/op.hpp>
 
 namespace pipesched {
 inline namespace v0 {
-
-/// Runs the bodies, one after another, `times` times; not at all where `times` is negative.
-/// Always inlined: clang leaves calls out where bodies are long, and then a writer lives in memory, not in registers.
-template <class... Bodies>
-[[gnu::always_inline]] constexpr void repeat(std::int64_t times, Bodies&&... bodies) {
-  for (std::int64_t i = 0; i < times; ++i) (bodies(), ...);
-}
 
 /// Writes the ops of one copy of a stage: the n-th forward is that of the n-th microbatch, and so for each kind.
 /// Every call writes one op and returns the writer, so that a phase of a schedule is one expression.
@@ -55,6 +50,24 @@ class stage_writer {
     b.backward();
   }
 
+  /// \name What `repeat` asks: see `detail::repeating_writer`
+  /// \{
+  [[nodiscard]] constexpr Sink& sink() const noexcept { return *out_; }
+  [[nodiscard]] constexpr stage_writer state() const noexcept { return *this; }
+  [[nodiscard]] constexpr std::int64_t repetitions(stage_writer const&) const noexcept { return detail::unlimited; }
+  [[nodiscard]] constexpr std::int64_t advance_since(stage_writer const& before) const noexcept {
+    return forward_.microbatch() - before.forward_.microbatch();
+  }
+  constexpr void skip(stage_writer const& before, std::int64_t times) {
+    auto const skip_ops = [&](op& next, op then) {
+      next = next.microbatches_later(times * (next.microbatch() - then.microbatch()));
+    };
+    skip_ops(forward_, before.forward_);
+    skip_ops(gradient_, before.gradient_);
+    skip_ops(weight_, before.weight_);
+  }
+  /// \}
+
  private:
   constexpr stage_writer& write(op& next) {
     (*out_)(next);
@@ -66,6 +79,34 @@ class stage_writer {
   op forward_;
   op gradient_;  // B and I share one sequence: a microbatch has one or the other
   op weight_;
+};
+
+/// Two writers that a phase goes on with by turns: `repeat(both, n, f0, f1)`.
+template <detail::repeating_writer First, detail::repeating_writer Second>
+class writer_pair {
+ public:
+  constexpr writer_pair(First& first, Second& second) : first_(&first), second_(&second) {}
+
+  struct states {
+    First first;
+    Second second;
+  };
+  [[nodiscard]] constexpr auto& sink() const noexcept { return first_->sink(); }
+  [[nodiscard]] constexpr states state() const { return {*first_, *second_}; }
+  [[nodiscard]] constexpr std::int64_t repetitions(states const& before) const {
+    return std::min(first_->repetitions(before.first), second_->repetitions(before.second));
+  }
+  [[nodiscard]] constexpr std::int64_t advance_since(states const& before) const {
+    return first_->advance_since(before.first);
+  }
+  constexpr void skip(states const& before, std::int64_t times) {
+    first_->skip(before.first, times);
+    second_->skip(before.second, times);
+  }
+
+ private:
+  First* first_;
+  Second* second_;
 };
 
 /// The number of ops, and nothing else.

@@ -42,6 +42,7 @@ constexpr void emit_dual_pipe(dual_pipe_rank const& rank, Sink& out) {
 
   stage_writer zero(out, rank.flow_0.stage, rank.flow_0.replica, rank.flow_0.first_microbatch);
   stage_writer one(out, rank.flow_1.stage, rank.flow_1.replica, rank.flow_1.first_microbatch);
+  writer_pair flows(zero, one);
   auto f0 = [&] { zero.forward(); };
   auto f1 = [&] { one.forward(); };
   auto b0 = [&] { zero.backward(); };
@@ -64,21 +65,21 @@ constexpr void emit_dual_pipe(dual_pipe_rank const& rank, Sink& out) {
   };
 
   // 1. nF0
-  repeat(2 * to_middle, f0);
+  repeat(flows, 2 * to_middle, f0);
   // 2. nF0F1
-  repeat(from_entry, f0, f1);
+  repeat(flows, from_entry, f0, f1);
   // 3. nI1W1F1
-  repeat(to_middle, i1, w1, f1);
+  repeat(flows, to_middle, i1, w1, f1);
   // 4. nF0&B1F1&B0, the main step; its first F0 and B1 do not overlap in the middle, where that would cost time
   bool const in_middle = to_middle == 0;
   if (in_middle) f0(), b1(), f1_b0();
-  repeat(overlapped - in_middle, f0_b1, f1_b0);
+  repeat(flows, overlapped - in_middle, f0_b1, f1_b0);
   // 5. nB1F1&B0
-  repeat(to_middle, b1, f1_b0);
+  repeat(flows, to_middle, b1, f1_b0);
   // 6. nB1B0, the later half of them without their weights
-  repeat(from_entry / 2, b1, b0);
+  repeat(flows, from_entry / 2, b1, b0);
   if (from_entry % 2 != 0) b1(), i0();
-  repeat(from_entry / 2, i1, i0);
+  repeat(flows, from_entry / 2, i1, i0);
   // 7. nWI0
   repeat(to_middle, w, i0);
   // 8. nW

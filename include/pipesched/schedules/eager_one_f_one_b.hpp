@@ -37,9 +37,9 @@ struct eager_one_f_one_b {
     int const steady = microbatches - warmup;
 
     stage_writer stage(out, rank);
-    repeat(warmup, [&] { stage.forward(); });
-    repeat(steady, [&] { stage.forward().backward(); });
-    repeat(warmup, [&] { stage.backward(); });
+    repeat(stage, warmup, [&] { stage.forward(); });
+    repeat(stage, steady, [&] { stage.forward().backward(); });
+    repeat(stage, warmup, [&] { stage.backward(); });
   }
 };
 

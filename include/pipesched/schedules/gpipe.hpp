@@ -31,8 +31,8 @@ struct gpipe {
   template <op_sink Sink>
   constexpr void emit(int rank, Sink& out) const {
     stage_writer stage(out, rank);
-    repeat(microbatches, [&] { stage.forward(); });
-    repeat(microbatches, [&] { stage.backward(); });
+    repeat(stage, microbatches, [&] { stage.forward(); });
+    repeat(stage, microbatches, [&] { stage.backward(); });
   }
 };
 

@@ -48,9 +48,9 @@ struct interleaved {
     detail::loop_writer stages(out, shape(), rank);
     auto f = [&] { stages.forward(); };
     auto b = [&] { stages.backward(); };
-    repeat(warmup, f);
-    repeat(steady, f, b);
-    repeat(warmup, b);
+    repeat(stages, warmup, f);
+    repeat(stages, steady, f, b);
+    repeat(stages, warmup, b);
   }
 
  private:

@@ -48,9 +48,9 @@ struct interleaved_overlap {
     auto f = [&] { stages.forward(); };
     auto overlapped_f = [&] { stages.overlapped_forward(); };
     auto b = [&] { stages.backward(); };
-    repeat(warmup, f);
-    repeat(steady, overlapped_f, b);
-    repeat(warmup, b);
+    repeat(stages, warmup, f);
+    repeat(stages, steady, overlapped_f, b);
+    repeat(stages, warmup, b);
   }
 
  private:

@@ -104,6 +104,30 @@ class group_cursor {
     return result;
   }
 
+  /// By how many microbatches it is later than before.
+  [[nodiscard]] constexpr std::int64_t advance_since(group_cursor const& before) const {
+    return next_.microbatch() - before.next_.microbatch();
+  }
+  /// How many more times it can go on as it did since before: while the pass lasts, or, where it is at the same place
+  /// of a later group, while the groups are whole.
+  [[nodiscard]] constexpr std::int64_t repetitions(group_cursor const& before) const {
+    if (next_ == before.next_) return unlimited;
+    if (stage_ != before.stage_) return 0;
+    auto const advance = advance_since(before);
+    if (first_microbatch_ == before.first_microbatch_) return left_in_pass_ / advance;
+    if (left_in_pass_ != before.left_in_pass_ || in_group_ != before.in_group_) return 0;
+    return (std::int64_t{microbatches_} - first_microbatch_ - in_group_) / advance;
+  }
+  constexpr void skip(group_cursor const& before, std::int64_t times) {
+    auto const microbatches = static_cast<int>(times * advance_since(before));
+    if (microbatches == 0) return;
+    next_ = next_.microbatches_later(microbatches);
+    if (first_microbatch_ != before.first_microbatch_)
+      first_microbatch_ += microbatches;
+    else if ((left_in_pass_ -= microbatches) == 0)
+      next_pass();
+  }
+
  private:
   constexpr void next_pass() {
     stage_ += stride_;
@@ -147,6 +171,33 @@ class loop_writer {
 
   /// A forward that shares its slot with the op after it, which has to be a full backward.
   constexpr loop_writer& overlapped_forward() { return write(forward_.next().overlapping_next()); }
+
+  /// \name What `repeat` asks: see `repeating_writer`
+  /// \{
+  [[nodiscard]] constexpr Sink& sink() const noexcept { return *out_; }
+  [[nodiscard]] constexpr loop_writer state() const noexcept { return *this; }
+  /// Where the three move by different numbers of microbatches, what is the same pass to one is another group to
+  /// another: that does not count as the same.
+  [[nodiscard]] constexpr std::int64_t repetitions(loop_writer const& before) const {
+    auto const advance = advance_since(before);
+    auto const repetitions_of = [&](group_cursor const& now, group_cursor const& then) {
+      auto const own = now.advance_since(then);
+      return own == 0 || own == advance ? now.repetitions(then) : 0;
+    };
+    return std::min({repetitions_of(forward_, before.forward_), repetitions_of(gradient_, before.gradient_),
+                     repetitions_of(weight_, before.weight_)});
+  }
+  [[nodiscard]] constexpr std::int64_t advance_since(loop_writer const& before) const {
+    return std::max({forward_.advance_since(before.forward_), gradient_.advance_since(before.gradient_),
+                     weight_.advance_since(before.weight_)});
+  }
+  constexpr void skip(loop_writer const& before, std::int64_t times) {
+    if (times == 0) return;
+    forward_.skip(before.forward_, times);
+    gradient_.skip(before.gradient_, times);
+    weight_.skip(before.weight_, times);
+  }
+  /// \}
 
  private:
   constexpr loop_writer& write(op o) {

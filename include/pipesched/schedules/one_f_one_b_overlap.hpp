@@ -39,9 +39,9 @@ struct one_f_one_b_overlap {
     int const steady = microbatches - warmup;
 
     stage_writer stage(out, rank);
-    repeat(warmup, [&] { stage.forward(); });
-    repeat(steady, [&] { overlap(stage, stage); });
-    repeat(warmup, [&] { stage.backward(); });
+    repeat(stage, warmup, [&] { stage.forward(); });
+    repeat(stage, steady, [&] { overlap(stage, stage); });
+    repeat(stage, warmup, [&] { stage.backward(); });
   }
 };
 

@@ -30,12 +30,12 @@ constexpr void write_with_delayed_weights(Writer const& fresh, std::int64_t forw
   auto f = [&] { stage.forward(); };
   auto i = [&] { stage.backward_input(); };
   auto w = [&] { stage.backward_weight(); };
-  repeat(warmup, f);
-  repeat(delay_in_steady, f, i);
-  repeat(steady - delay_in_steady, f, i, w);
-  repeat(delay_in_cooldown, i);
-  repeat(warmup - delay_in_cooldown, i, w);
-  repeat(delay, w);
+  repeat(stage, warmup, f);
+  repeat(stage, delay_in_steady, f, i);
+  repeat(stage, steady - delay_in_steady, f, i, w);
+  repeat(stage, delay_in_cooldown, i);
+  repeat(stage, warmup - delay_in_cooldown, i, w);
+  repeat(stage, delay, w);
 }
 
 }  // namespace detail

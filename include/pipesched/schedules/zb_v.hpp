@@ -26,6 +26,7 @@ constexpr void emit_zb_v(int ranks, std::int64_t microbatches, int rank, Sink& o
 
   stage_writer lower(out, rank);
   stage_writer upper(out, 2 * ranks - 1 - rank);
+  writer_pair stages(lower, upper);
   auto const F = [&] { lower.forward(); };
   auto const f = [&] { upper.forward(); };
   auto const I = [&] { lower.backward_input(); };
@@ -34,13 +35,13 @@ constexpr void emit_zb_v(int ranks, std::int64_t microbatches, int rank, Sink& o
   auto const w = [&] { upper.backward_weight(); };
 
   // Down to the turn and up again: no op waits, and all 2P chunks of memory are in use when the first f is back.
-  repeat(2 * to_turn, F);
-  repeat(from_entry, F, f);
-  repeat(to_turn, i, w, f);
-  repeat(microbatches - to_turn - ranks, i, w, F, I, W, f);
+  repeat(stages, 2 * to_turn, F);
+  repeat(stages, from_entry, F, f);
+  repeat(stages, to_turn, i, w, f);
+  repeat(stages, microbatches - to_turn - ranks, i, w, F, I, W, f);
   // No forward is left to enter.
-  repeat(to_turn, i, w, I, W, f);
-  repeat(from_entry, i, I);
+  repeat(stages, to_turn, i, w, I, W, f);
+  repeat(stages, from_entry, i, I);
 
   // The backwards hurry ahead, and their weights fill the rest: one queue, first in, first out. It holds those of the
   // last i, I by turns, then those of the I alone.

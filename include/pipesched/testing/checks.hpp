@@ -138,8 +138,7 @@ template <cost_model Cost = uniform_cost<>>
     auto const worst =
         std::max_element(figures.per_rank.begin(), figures.per_rank.end(),
                          [](auto const& a, auto const& b) { return a.peak_activations < b.peak_activations; });
-    program_place const peak{
-        worst->rank, std::int64_t(worst->peak_node.value) - std::int64_t(s.offsets()[std::size_t(worst->rank)])};
+    program_place const peak{worst->rank, worst->peak_position};
     return {false, fmt::format("{} activations on rank {} at time {}, expected at most {}\n{}{}",
                                worst->peak_activations, worst->rank, worst->peak_time, most, marked_row(s, peak),
                                detail::marked_timeline(s, cost, worst->rank))};

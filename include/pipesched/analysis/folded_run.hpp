@@ -1,0 +1,267 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+/// \file
+/// Runs folded programs in time, in memory that does not depend on how many ops they have.
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include <pipesched/analysis/cost.hpp>
+#include <pipesched/analysis/folded_layout.hpp>
+#include <pipesched/analysis/idle.hpp>
+#include <pipesched/graph/edge.hpp>
+
+namespace pipesched {
+inline namespace v0 {
+namespace detail {
+
+/// The ends of what one rank has run and another has not taken up yet, first in, first out.
+template <time_value T>
+class channel {
+ public:
+  constexpr channel(std::uint32_t producer, std::uint32_t consumer, std::size_t capacity)
+      : ends_(capacity, T{}), mask_(std::uint32_t(capacity - 1)), producer_(producer), consumer_(consumer) {}
+
+  [[nodiscard]] constexpr std::uint32_t producer() const noexcept { return producer_; }
+  [[nodiscard]] constexpr std::uint32_t consumer() const noexcept { return consumer_; }
+  [[nodiscard]] constexpr std::uint32_t size() const noexcept { return put_ - taken_; }
+  [[nodiscard]] constexpr bool empty() const noexcept { return put_ == taken_; }
+  [[nodiscard]] constexpr bool full() const noexcept { return size() > mask_; }
+  [[nodiscard]] constexpr T& at(std::uint32_t i) noexcept { return ends_[(taken_ + i) & mask_]; }
+  [[nodiscard]] constexpr T const& at(std::uint32_t i) const noexcept { return ends_[(taken_ + i) & mask_]; }
+  /// How many were ever taken, modulo 2^32.
+  [[nodiscard]] constexpr std::uint32_t taken() const noexcept { return taken_; }
+  [[nodiscard]] constexpr std::uint32_t put() const noexcept { return put_; }
+
+  constexpr void push(T end) noexcept { ends_[put_++ & mask_] = end; }
+  constexpr T pop() noexcept { return ends_[taken_++ & mask_]; }
+  constexpr void grow() {
+    std::vector<T> larger(2 * ends_.size(), T{});
+    for (std::uint32_t i = 0; i < size(); ++i) larger[(taken_ + i) & (2 * mask_ + 1)] = at(i);
+    ends_ = std::move(larger);
+    mask_ = 2 * mask_ + 1;
+  }
+
+  bool consumer_waits = false;  ///< for something to take
+  bool producer_waits = false;  ///< for room
+
+ private:
+  std::vector<T> ends_;  // a power of two
+  std::uint32_t mask_;
+  std::uint32_t taken_ = 0;
+  std::uint32_t put_ = 0;
+  std::uint32_t producer_;
+  std::uint32_t consumer_;
+};
+
+/// Every rank runs for as long as its inputs are there and its outputs have room. What comes out does not depend on
+/// the order in which ranks are chosen: each takes from its channels in its own order.
+///
+/// Channels are bounded, so that a rank that is ahead waits for those behind; where that stops all of them, because
+/// the schedule does need more room, the channels that are full grow.
+template <cost_model Cost>
+class folded_run {
+ public:
+  using T = time_of<Cost>;
+  using layout = folded_layout<Cost>;
+  static constexpr std::size_t first_capacity = 16;
+  static constexpr std::int64_t never = -1;
+
+  /// Where a rank is, and what is known of it so far.
+  struct rank_state {
+    block const* at;           ///< its next block
+    block const* pattern_end;  ///< of the run that it is in
+    std::int64_t position = 0;  ///< blocks run
+    std::int64_t stop = 0;      ///< where it stops
+    std::int64_t watch = 0;     ///< the next block of which the start is asked for
+    T clock = 0;
+    T busy = 0;
+    phase_tracker<T> phases = {};
+    std::array<T, 2> waiting = {};  ///< idle time before activations and gradients
+    block const* pattern;
+    std::int64_t iteration = 0;  ///< of the run
+    std::int64_t turn = 0;       ///< of the round
+    std::uint32_t run;    ///< which
+    std::uint32_t round;  ///< which
+    bool is_ready = false;
+    T first_start = 0;
+    T peak_start = 0;
+  };
+
+  constexpr explicit folded_run(layout const& of) : layout_(&of) {
+    for (auto const& ends : of.channels()) channels_.push_back({ends.producer, ends.consumer, first_capacity});
+    for (auto const& of_rank : of.ranks()) {
+      rank_state added{};
+      added.round = of_rank.begin;
+      added.run = of_rank.begin < of_rank.end ? of.rounds()[of_rank.begin].begin : 0;
+      if (of_rank.blocks > 0) enter_run(added);
+      ranks_.push_back(added);
+    }
+    ready_.assign(ranks_.size(), 0);
+    stop_at_end();
+  }
+
+  /// \name Stops
+  /// \{
+  constexpr void stop_at_end() {
+    for (std::size_t r = 0; r < ranks_.size(); ++r) stop_at(r, layout_->ranks()[r].blocks);
+  }
+  constexpr void stop_at(std::size_t r, std::int64_t position) {
+    ranks_[r].stop = position;
+    make_ready(std::uint32_t(r));
+  }
+  [[nodiscard]] constexpr bool all_stopped() const {
+    for (auto const& r : ranks_)
+      if (r.position != r.stop) return false;
+    return true;
+  }
+  /// \}
+
+  /// Runs until no rank can go on, or after `visits` of a rank. Returns whether there is more to run.
+  constexpr bool run(std::int64_t visits) {
+    for (; visits > 0; --visits) {
+      if (ready_count_ == 0 && !grow_full_channels()) return false;
+      auto const r = ready_[first_ready_];
+      if (++first_ready_ == ready_.size()) first_ready_ = 0;
+      --ready_count_;
+      ranks_[r].is_ready = false;
+      visit(r);
+    }
+    return true;
+  }
+
+  [[nodiscard]] constexpr layout const& of() const noexcept { return *layout_; }
+  [[nodiscard]] constexpr std::vector<rank_state>& ranks() noexcept { return ranks_; }
+  [[nodiscard]] constexpr std::vector<rank_state> const& ranks() const noexcept { return ranks_; }
+  [[nodiscard]] constexpr std::vector<channel<T>>& channels() noexcept { return channels_; }
+
+ private:
+  constexpr void make_ready(std::uint32_t r) {
+    if (ranks_[r].is_ready) return;
+    ranks_[r].is_ready = true;
+    auto const last = first_ready_ + ready_count_++;
+    ready_[last < ready_.size() ? last : last - ready_.size()] = r;
+  }
+
+  constexpr bool grow_full_channels() {
+    for (auto& c : channels_)
+      if (c.producer_waits) {
+        c.producer_waits = false;
+        if (c.full()) c.grow();
+        make_ready(c.producer());
+      }
+    return ready_count_ > 0;
+  }
+
+  constexpr void visit(std::uint32_t number) {
+    auto& r = ranks_[number];
+    while (r.position < r.stop) {
+      block const b = *r.at;
+      auto const& of_class = layout_->classes()[b.of_class];
+      for (auto const in : of_class.in)
+        if (in != no_channel && channels_[in].empty()) {
+          channels_[in].consumer_waits = true;
+          return;
+        }
+      for (auto const out : of_class.out)
+        if (out != no_channel && channels_[out].full()) {
+          channels_[out].producer_waits = true;
+          return;
+        }
+
+      T start = r.clock;
+      auto cause = edge_kind::activation;
+      for (std::size_t member = 0; member < 2; ++member)
+        if (of_class.in[member] != no_channel) {
+          T const arrival = take(channels_[of_class.in[member]]) + of_class.latency[member];
+          if (arrival > start) {
+            start = arrival;
+            cause = of_class.cause[member];
+          }
+        }
+      if (start > r.clock) {
+        r.phases.gap(start - r.clock);
+        r.waiting[std::size_t(cause)] += start - r.clock;
+      }
+      T const end = start + layout_->duration(int(number), b, r.iteration, later(r));
+      if (r.position == r.watch) note(number, start);
+      r.busy += end - start;
+      r.clock = end;
+      r.phases.op(of_class.forward, of_class.backward, start, end);
+      for (auto const out : of_class.out)
+        if (out != no_channel) put(channels_[out], end);
+
+      ++r.position;
+      if (++r.at == r.pattern_end) next_iteration(number);
+    }
+  }
+
+  constexpr T take(channel<T>& from) {
+    T const end = from.pop();
+    if (from.producer_waits) {
+      from.producer_waits = false;
+      make_ready(from.producer());
+    }
+    return end;
+  }
+  constexpr void put(channel<T>& to, T end) {
+    to.push(end);
+    if (to.consumer_waits) {
+      to.consumer_waits = false;
+      make_ready(to.consumer());
+    }
+  }
+
+  /// How many microbatches the turn of a round is behind the first one.
+  [[nodiscard]] constexpr std::int64_t later(rank_state const& r) const {
+    if constexpr (same_for_all_microbatches<Cost>) return 0;
+    return r.turn * layout_->rounds()[r.round].advance;
+  }
+
+  constexpr void note(std::uint32_t number, T start) {
+    auto& r = ranks_[number];
+    auto const peak = layout_->ranks()[number].peak_block;
+    if (r.position == 0) r.first_start = start;
+    if (r.position == peak) r.peak_start = start;
+    r.watch = r.position < peak ? peak : never;
+  }
+
+  constexpr void enter_run(rank_state& r) {
+    auto const& run = layout_->runs()[r.run];
+    r.pattern = layout_->blocks().data() + run.begin;
+    r.pattern_end = layout_->blocks().data() + run.end;
+    r.at = r.pattern;
+    r.iteration = 0;
+  }
+
+  constexpr void next_iteration(std::uint32_t number) {
+    auto& r = ranks_[number];
+    r.at = r.pattern;
+    if (++r.iteration < layout_->runs()[r.run].times) return;
+    auto const& round = layout_->rounds()[r.round];
+    if (++r.run == round.end) {
+      r.run = round.begin;
+      if (++r.turn == round.times) {
+        r.turn = 0;
+        if (++r.round == layout_->ranks()[number].end) return;
+        r.run = layout_->rounds()[r.round].begin;
+      }
+    }
+    enter_run(r);
+  }
+
+  layout const* layout_;
+  std::vector<rank_state> ranks_;
+  std::vector<channel<T>> channels_;
+  std::vector<std::uint32_t> ready_;  // a ring; each rank is in it once at most
+  std::size_t first_ready_ = 0;
+  std::size_t ready_count_ = 0;
+};
+
+}  // namespace detail
+}  // namespace v0
+}  // namespace pipesched
