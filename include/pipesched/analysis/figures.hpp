@@ -36,9 +36,9 @@ struct rank_report {
   /// less the one that alternates with it; all of them where no forward follows the first backward.
   std::int64_t warmup;
   std::int64_t peak_activations;
-  op peak_op;                   ///< the first op that reaches the peak; meaningless where the peak is 0
-  std::int64_t peak_position;   ///< its place on the compute stream, from 0
-  T peak_time;                  ///< when it starts
+  op peak_op;                  ///< the first op that reaches the peak; meaningless where the peak is 0
+  std::int64_t peak_position;  ///< its place on the compute stream, from 0
+  T peak_time;                 ///< when it starts
   int parameter_copies;
 };
 

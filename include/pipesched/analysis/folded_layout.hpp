@@ -245,8 +245,8 @@ class folded_layout {
   }
 
   constexpr std::uint32_t pair_class_of(int rank, op first, op second) {
-    auto const key = std::pair(4 * copy_of(first) + std::size_t(first.kind()),
-                               4 * copy_of(second) + std::size_t(second.kind()));
+    auto const key =
+        std::pair(4 * copy_of(first) + std::size_t(first.kind()), 4 * copy_of(second) + std::size_t(second.kind()));
     for (auto const& [known, number] : pairs_)
       if (known == key) return number;
     auto const number = std::uint32_t(classes_.size());
@@ -362,7 +362,8 @@ class folded_layout {
       if (!has_local_inputs(rank, folded[i].at(iteration, later))) return false;
     for (int i = 0; i < members; ++i) {
       op const o = folded[i].at(iteration, later);
-      if (!lane_of(copy_of(o), role_of(o.kind())).add(o.microbatch(), o.kind() == op_kind::backward_weight)) return false;
+      if (!lane_of(copy_of(o), role_of(o.kind())).add(o.microbatch(), o.kind() == op_kind::backward_weight))
+        return false;
       if (o.microbatch() >= microbatches_) return false;
       forwards += o.kind() == op_kind::forward ? 1 : 0;
       now.held += memory_->taken(o, 0);
@@ -386,8 +387,7 @@ class folded_layout {
     };
     auto const copy = copy_of(o);
     switch (o.kind()) {
-      case op_kind::forward:
-        return !runs_here(o.stage() - 1) || lane_of(copy - 1, op_role::forward).has(b);
+      case op_kind::forward: return !runs_here(o.stage() - 1) || lane_of(copy - 1, op_role::forward).has(b);
       case op_kind::backward_weight: return lane_of(copy, op_role::gradient).has(b);
       default:
         return lane_of(copy, op_role::forward).has(b) &&

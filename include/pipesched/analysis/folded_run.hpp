@@ -73,8 +73,8 @@ class folded_run {
 
   /// Where a rank is, and what is known of it so far.
   struct rank_state {
-    block const* at;           ///< its next block
-    block const* pattern_end;  ///< of the run that it is in
+    block const* at;            ///< its next block
+    block const* pattern_end;   ///< of the run that it is in
     std::int64_t position = 0;  ///< blocks run
     std::int64_t stop = 0;      ///< where it stops
     std::int64_t watch = 0;     ///< the next block of which the start is asked for
@@ -85,8 +85,8 @@ class folded_run {
     block const* pattern;
     std::int64_t iteration = 0;  ///< of the run
     std::int64_t turn = 0;       ///< of the round
-    std::uint32_t run;    ///< which
-    std::uint32_t round;  ///< which
+    std::uint32_t run;           ///< which
+    std::uint32_t round;         ///< which
     bool is_ready = false;
     T first_start = 0;
     T peak_start = 0;

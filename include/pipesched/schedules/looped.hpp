@@ -10,6 +10,7 @@
 
 #include <pipesched/core/concepts.hpp>
 #include <pipesched/core/error.hpp>
+#include <pipesched/core/folding.hpp>
 #include <pipesched/core/op.hpp>
 #include <pipesched/core/placement.hpp>
 
