@@ -1,0 +1,256 @@
+// SPDX-License-Identifier: MIT
+#include "support/catch.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include <pipesched/analysis/folded.hpp>
+#include <pipesched/analysis/report.hpp>
+#include <pipesched/core/forward_only.hpp>
+#include <pipesched/schedules/registry.hpp>
+
+using namespace pipesched;
+
+static_assert(analyze(dual_pipe{8, 20}).bubble_time == 6);
+static_assert(analyze_folded(one_f_one_b{4, 8})->makespan == 33);
+
+namespace {
+
+/// The first figure in which two reports differ; empty where there is none.
+template <class T>
+std::string difference(report<T> const& a, report<T> const& b) {
+#define COMPARE(figure) \
+  if (!(a.figure == b.figure)) return #figure
+  COMPARE(ranks);
+  COMPARE(stages);
+  COMPARE(chunks);
+  COMPARE(microbatches);
+  COMPARE(operations);
+  COMPARE(makespan);
+  COMPARE(busy_total);
+  COMPARE(idle_total);
+  COMPARE(bubble_time);
+  COMPARE(span);
+  COMPARE(ideal);
+  COMPARE(bubble_fraction);
+  COMPARE(bubble_ratio);
+  COMPARE(utilization);
+  COMPARE(span_bubble_rate);
+  COMPARE(steady_utilization);
+  COMPARE(peak_activations);
+  COMPARE(parameter_copies);
+#undef COMPARE
+  for (std::size_t r = 0; r < a.per_rank.size(); ++r) {
+    auto const& x = a.per_rank[r];
+    auto const& y = b.per_rank[r];
+#define COMPARE(figure) \
+  if (!(x.figure == y.figure)) return "rank " + std::to_string(r) + ": " #figure
+    COMPARE(rank);
+    COMPARE(stages);
+    COMPARE(operations);
+    COMPARE(busy);
+    COMPARE(idle);
+    COMPARE(first_start);
+    COMPARE(last_end);
+    COMPARE(idle_phase.warmup);
+    COMPARE(idle_phase.steady);
+    COMPARE(idle_phase.cooldown);
+    COMPARE(idle_cause.waiting);
+    COMPARE(idle_cause.finished);
+    COMPARE(steady_utilization);
+    COMPARE(warmup);
+    COMPARE(peak_activations);
+    COMPARE(peak_op);
+    COMPARE(peak_position);
+    COMPARE(peak_time);
+    COMPARE(parameter_copies);
+#undef COMPARE
+  }
+  return {};
+}
+
+template <class Generator>
+void describe(Generator const& generator) {
+  UNSCOPED_INFO(name_of(generator) << " P=" << generator.placement().ranks() << " S=" << generator.placement().stages()
+                                   << " m=" << generator.microbatches);
+}
+
+/// Compares with the figures from the graph; returns how much was left out.
+template <class Generator, class Cost>
+std::int64_t compare_with_graph(Generator const& generator, Cost const& cost, memory_model const& memory = {}) {
+  analysis_effort effort;
+  auto const folded = analyze_folded(generator, cost, memory, &effort);
+  auto const stored = analyze(build_graph(generator), cost, memory);
+  describe(generator);
+  REQUIRE(folded);
+  REQUIRE(difference(*folded, stored).empty());
+  REQUIRE(effort.simulated_operations + effort.skipped_operations == stored.operations);
+  return effort.skipped_operations;
+}
+
+/// A factor for each stage, no two neighbours the same.
+template <class T>
+std::vector<T> uneven(placement const& where) {
+  std::vector<T> factors;
+  for (int stage = 0; stage < where.stages(); ++stage) factors.push_back(static_cast<T>(1 + stage * 7 % 5));
+  return factors;
+}
+
+template <class Generator>
+void compare_under_all_costs(Generator const& generator) {
+  auto const where = generator.placement();
+  compare_with_graph(generator, uniform_cost<>{});
+  compare_with_graph(generator, uniform_cost<>{3, 2, 1, 4, 2}, activation_size{2, 1});
+  compare_with_graph(generator, stage_cost<>::scaled({3, 4, 2, {}, 3}, uneven<std::int64_t>(where)));
+  compare_with_graph(generator, stage_cost<double>::scaled({1.1, 0.7, 1.3, {}, 0.3}, uneven<double>(where)));
+  compare_with_graph(generator, [](op o, int rank) { return (o.microbatch() * 7 + rank * 3 + o.stage()) % 5; });
+  compare_with_graph(forward_only(generator), uniform_cost<>{3, 2, 1, 4, 2});
+}
+
+/// A generator that writes what a function gives it, op by op.
+struct written {
+  int ranks;
+  int microbatches;
+  op (*at)(int rank, int position);
+  int length;
+
+  [[nodiscard]] constexpr check_result check() const { return {}; }
+  [[nodiscard]] constexpr auto placement() const { return placement::linear(ranks); }
+  template <op_sink Sink>
+  constexpr void emit(int rank, Sink& out) const {
+    for (int i = 0; i < length; ++i) out(at(rank, i));
+  }
+};
+
+constexpr int P64 = 64;
+constexpr int billion = 1'000'000'000;
+
+}  // namespace
+
+TEMPLATE_TEST_CASE("The figures without a graph are those of the graph", "[analysis][folded]", gpipe, one_f_one_b,
+                   eager_one_f_one_b, interleaved, looped_bfs, zb_h1, zb_h2, interleaved_zb, zb_v, v_half, v_min,
+                   chimera, dual_pipe, dual_pipe_v, one_f_one_b_overlap, interleaved_overlap) {
+  for (int const P : {1, 2, 3, 4, 6})
+    for (int const m : {1, 2, 3, 5, 8, 12, 17, 33})
+      for (int const v : {1, 2, 3})
+        for (int const n : {0, 3}) {
+          TestType generator{};
+          generator.ranks = P;
+          generator.microbatches = m;
+          if constexpr (requires { generator.chunks; })
+            generator.chunks = v;
+          else if (v > 1)
+            continue;
+          if constexpr (requires { generator.group; })
+            generator.group = n;
+          else if (n > 0)
+            continue;
+          if (!generator.check()) compare_under_all_costs(generator);
+        }
+}
+
+TEMPLATE_TEST_CASE("A steady state is run a few times and the rest of it skipped", "[analysis][folded]", gpipe,
+                   one_f_one_b, eager_one_f_one_b, interleaved, zb_h1, zb_h2, interleaved_zb, zb_v, v_half, v_min,
+                   dual_pipe, dual_pipe_v, one_f_one_b_overlap, interleaved_overlap) {
+  for (int const P : {2, 4, 6}) {
+    TestType const generator{P, 1200};
+    CHECK(compare_with_graph(generator, uniform_cost<>{}) > 0);
+    CHECK(compare_with_graph(generator, uniform_cost<>{3, 2, 1, 4, 2}, activation_size{2, 1}) > 0);
+    CHECK(compare_with_graph(forward_only(generator), uniform_cost<>{}) > 0);
+    CHECK(compare_with_graph(generator,
+                             stage_cost<>::scaled({3, 4, 2, {}, 3}, uneven<std::int64_t>(generator.placement()))) > 0);
+    CHECK(compare_with_graph(generator, [](op, int) { return 1; }) == 0);  // does not say that it is the same for all
+    CHECK(compare_with_graph(generator, uniform_cost<double>{}) == 0);     // sums of reals are rounded
+  }
+}
+
+TEMPLATE_TEST_CASE("A billion microbatches take no more than a thousand", "[analysis][folded]", gpipe, one_f_one_b,
+                   eager_one_f_one_b, interleaved, zb_h1, zb_h2, interleaved_zb, zb_v, dual_pipe, dual_pipe_v,
+                   one_f_one_b_overlap, interleaved_overlap) {
+  analysis_effort few;
+  analysis_effort many;
+  auto const thousand = analyze_folded(TestType{P64, 1000}, uniform_cost<>{}, {}, &few);
+  auto const figures = analyze_folded(TestType{P64, billion}, uniform_cost<>{}, {}, &many);
+  REQUIRE(thousand);
+  REQUIRE(figures);
+  CHECK(many.simulated_operations <= few.simulated_operations);
+  CHECK(figures->operations == many.simulated_operations + many.skipped_operations);
+  CHECK(figures->busy_total - thousand->busy_total ==
+        3 * (std::int64_t{billion} - 1000) * (figures->stages * figures->chunks == P64 ? P64 : figures->stages));
+  CHECK(figures->bubble_time <= 3 * (P64 - 1));
+}
+
+TEST_CASE("Where stages of GPipe are uneven, ranks drift apart and still each of them repeats", "[analysis][folded]") {
+  stage_cost<> const cost{{1, 3, 2, 1}, {2, 1, 2, 1}, {1, 1, 1, 1}};
+  CHECK(compare_with_graph(gpipe{4, 3000}, cost) > 20000);
+  analysis_effort effort;
+  auto const figures = analyze_folded(gpipe{4, billion}, cost, {}, &effort);
+  REQUIRE(figures);
+  CHECK(effort.simulated_operations < 20000);
+  // The slowest forwards, then the slowest backwards; before, after and between them one microbatch on other stages.
+  auto const steps = std::int64_t{billion} - 3000;
+  CHECK(figures->makespan - analyze(build_graph(gpipe{4, 3000}), cost).makespan == (3 + 3) * steps);
+  CHECK(figures->peak_activations == billion);
+}
+
+TEST_CASE("Closed forms hold for a billion microbatches", "[analysis][folded]") {
+  uniform_cost<> const cost{.forward = 5, .backward_input = 7, .backward_weight = 3};
+  CHECK(analyze(one_f_one_b{P64, billion}, cost).bubble_time == 63 * (5 + 10));
+  CHECK(analyze(gpipe{P64, billion}, cost).bubble_time == 63 * (5 + 10));
+  CHECK(analyze(zb_h1{P64, billion}, cost).bubble_time == 63 * (5 + 7 - 3));
+  CHECK(analyze(interleaved{P64, billion}, cost).bubble_time == 63 * (5 + 10));
+  CHECK(analyze(dual_pipe{P64, billion}).makespan == 3 * std::int64_t{billion} + P64 - 2);
+  CHECK(analyze(one_f_one_b{P64, std::numeric_limits<int>::max()}).bubble_time == 63 * 3);
+}
+
+TEST_CASE("Times that would not fit 64 bits are refused", "[analysis][folded]") {
+  uniform_cost<> const too_long{.forward = 50'000'000, .backward_input = 1, .backward_weight = 1};
+  CHECK_THROWS_AS(analyze(one_f_one_b{P64, billion}, too_long), parameter_error);
+  CHECK_NOTHROW(analyze(one_f_one_b{P64, billion / 2}, too_long));
+  CHECK_THROWS_AS(analyze(one_f_one_b{P64, 100}, uniform_cost<>{.forward = -1}), parameter_error);
+  CHECK_THROWS_AS(analyze(one_f_one_b{P64, 100}, uniform_cost<>{.latency = -1}), parameter_error);
+}
+
+TEST_CASE("A billion microbatches are not stored", "[analysis][folded]") {
+  CHECK_THROWS_AS(generate(one_f_one_b{P64, billion}), parameter_error);
+  CHECK_THROWS_AS(build_graph(one_f_one_b{P64, billion}), parameter_error);
+  CHECK_THROWS_AS(analyze(zb_v{P64, billion, pass_times{1, 2, 1}}), parameter_error);
+}
+
+TEST_CASE("A schedule that cannot run is refused as its graph is", "[analysis][folded]") {
+  auto const backward_first = [](int, int i) {
+    return i % 2 == 0 ? backward(stage_id{0}, microbatch_id{i / 2}) : forward(stage_id{0}, microbatch_id{i / 2});
+  };
+  written const wrong_order{1, 50, backward_first, 100};
+  CHECK_FALSE(analyze_folded(wrong_order));
+  CHECK_THROWS_AS(analyze(wrong_order), schedule_error);
+
+  // Rank 0 wants the gradient of a microbatch before it sends the next, rank 1 two forwards before its first backward.
+  auto const too_few = [](int rank, int i) {
+    bool const is_forward = rank == 0 ? i % 2 == 0 : i < 2 || (i < 99 && i % 2 == 1);
+    int const microbatch = rank == 0 ? i / 2 : i < 2 ? i : i == 99 ? 49 : is_forward ? (i + 1) / 2 : i / 2 - 1;
+    return op(is_forward ? op_kind::forward : op_kind::backward, stage_id{rank}, microbatch_id{microbatch});
+  };
+  written const deadlock{2, 50, too_few, 100};
+  CHECK_FALSE(analyze_folded(deadlock));
+  CHECK_THROWS_WITH(analyze(deadlock), test_support::contains("deadlock"));
+
+  auto const on_another_rank = [](int rank, int i) { return forward(stage_id{1 - rank}, microbatch_id{i}); };
+  CHECK_FALSE(analyze_folded(written{2, 5, on_another_rank, 5}));
+  auto const no_producer = [](int rank, int i) { return forward(stage_id{rank}, microbatch_id{i + rank}); };
+  CHECK_FALSE(analyze_folded(written{2, 6, no_producer, 5}));
+  CHECK_THROWS_AS(analyze(written{2, 6, no_producer, 5}), schedule_error);
+}
+
+TEST_CASE("A schedule out of the microbatches' order is analysed from its graph", "[analysis][folded]") {
+  auto const shuffled = [](int rank, int i) {
+    auto const kind = i < 7 ? op_kind::forward : op_kind::backward;
+    return op(kind, stage_id{rank}, microbatch_id{i % 7 * 3 % 7});
+  };
+  written const generator{3, 7, shuffled, 14};
+  CHECK_FALSE(analyze_folded(generator));
+  CHECK(difference(analyze(generator), analyze(build_graph(generator))).empty());
+}
