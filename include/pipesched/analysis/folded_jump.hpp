@@ -59,6 +59,7 @@ class steady_state {
     std::int64_t iterations;  ///< turns or iterations from cut to cut
     std::int64_t blocks;      ///< of one of them
     std::int64_t operations;
+    bool has_forward;
   };
 
   struct state {
@@ -76,8 +77,15 @@ class steady_state {
       bool const by_turns = round.times > 1;
       auto const advance = by_turns ? round.advance : run.advance < 0 ? -run.advance : run.advance;
       if (advance == 0) return false;
-      strides_.push_back(by_turns ? stride{true, advance, round.blocks, round.operations}
-                                  : stride{false, advance, std::int64_t(run.end - run.begin), run.operations});
+      auto const& blocks = run_->of().blocks();
+      auto const& runs = run_->of().runs();
+      auto const first = by_turns ? runs[round.begin].begin : run.begin;
+      auto const after = by_turns ? runs[round.end - 1].end : run.end;
+      bool const has_forward = std::any_of(blocks.begin() + first, blocks.begin() + after,
+                                           [&](block b) { return run_->of().classes()[b.of_class].forward; });
+      strides_.push_back(by_turns
+                             ? stride{true, advance, round.blocks, round.operations, has_forward}
+                             : stride{false, advance, std::int64_t(run.end - run.begin), run.operations, has_forward});
       microbatches = std::lcm(microbatches, advance);
       if (microbatches > most_microbatches) return false;
     }
@@ -149,7 +157,8 @@ class steady_state {
     auto const& now = run_->ranks();
     auto const shift = [&](std::size_t i) { return now[i].clock - before.ranks[i].clock; };
     for (std::size_t i = 0; i < now.size(); ++i)
-      if (!phase_tracker<T>::goes_on(before.ranks[i].phases, now[i].phases, shift(i))) return false;
+      if (strides_[i].has_forward && now[i].phases.since_forward() != before.ranks[i].phases.since_forward())
+        return false;
     for (std::size_t c = 0; c < before.channels.size(); ++c) {
       auto const& then = before.channels[c];
       auto const& channel = run_->channels()[c];

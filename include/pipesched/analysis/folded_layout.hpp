@@ -83,6 +83,8 @@ class folded_layout {
     std::int64_t warmup = 0;
     std::int64_t peak = 0;
     std::int64_t peak_block = -1;
+    std::int64_t first_backward = -1;  ///< which block; -1 where there is none
+    std::int64_t last_forward = -1;
     std::int64_t peak_position = 0;
     op peak_op{};
   };
@@ -374,6 +376,8 @@ class folded_layout {
         now.of->peak_op = o;
       }
     }
+    if (of_class.backward && now.of->first_backward < 0) now.of->first_backward = number;
+    if (of_class.forward) now.of->last_forward = number;
     for (int i = 0; i < members; ++i) now.held -= memory_->freed(folded[i].first, 0);
     now.warmup.block(forwards, of_class.backward, of_class.forward && of_class.backward);
     return true;

@@ -4,6 +4,7 @@
 /// \file
 /// Runs folded programs in time, in memory that does not depend on how many ops they have.
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -13,6 +14,7 @@
 #include <pipesched/analysis/cost.hpp>
 #include <pipesched/analysis/folded_layout.hpp>
 #include <pipesched/analysis/idle.hpp>
+#include <pipesched/core/folding.hpp>
 #include <pipesched/graph/edge.hpp>
 
 namespace pipesched {
@@ -69,31 +71,44 @@ class folded_run {
   using T = time_of<Cost>;
   using layout = folded_layout<Cost>;
   static constexpr std::size_t first_capacity = 16;
-  static constexpr std::int64_t never = -1;
+  static constexpr std::int64_t never = unlimited;
 
   /// Where a rank is, and what is known of it so far.
   struct rank_state {
-    block const* at;            ///< its next block
-    block const* pattern_end;   ///< of the run that it is in
-    std::int64_t position = 0;  ///< blocks run
-    std::int64_t stop = 0;      ///< where it stops
-    std::int64_t watch = 0;     ///< the next block of which the start is asked for
+    block const* at = nullptr;           ///< its next block
+    block const* pattern_end = nullptr;  ///< of the run that it is in
+    std::int64_t position = 0;           ///< blocks run
+    std::int64_t halt = 0;               ///< where it stops, or is watched: the nearer one
     T clock = 0;
     T busy = 0;
-    phase_tracker<T> phases = {};
     std::array<T, 2> waiting = {};  ///< idle time before activations and gradients
-    block const* pattern;
-    std::int64_t iteration = 0;  ///< of the run
-    std::int64_t turn = 0;       ///< of the round
-    std::uint32_t run;           ///< which
-    std::uint32_t round;         ///< which
+    phase_tracker<T> phases = {};
+    bool gap_since_forward = false;
     bool is_ready = false;
+    std::int64_t iteration = 0;  ///< of the run
+    std::int64_t times = 0;      ///< of the run
+    block const* pattern = nullptr;
+    std::int64_t turn = 0;    ///< of the round
+    std::uint32_t run = 0;    ///< which
+    std::uint32_t round = 0;  ///< which
+    std::int64_t stop = 0;
+    std::int64_t watch = 0;  ///< the next block of which more is asked than that it takes its time
     T first_start = 0;
     T peak_start = 0;
   };
 
   constexpr explicit folded_run(layout const& of) : layout_(&of) {
     for (auto const& ends : of.channels()) channels_.push_back({ends.producer, ends.consumer, first_capacity});
+    auto const connected = [&](std::uint32_t c) { return c == no_channel ? nullptr : &channels_[c]; };
+    for (auto const& c : of.classes())
+      actions_.push_back({{connected(c.in[0]), connected(c.in[1])},
+                          {connected(c.out[0]), connected(c.out[1])},
+                          c.latency,
+                          c.duration,
+                          c.cause,
+                          c.forward,
+                          c.backward,
+                          c.pair});
     for (auto const& of_rank : of.ranks()) {
       rank_state added{};
       added.round = of_rank.begin;
@@ -104,6 +119,8 @@ class folded_run {
     ready_.assign(ranks_.size(), 0);
     stop_at_end();
   }
+  folded_run(folded_run const&) = delete;
+  folded_run& operator=(folded_run const&) = delete;
 
   /// \name Stops
   /// \{
@@ -112,6 +129,7 @@ class folded_run {
   }
   constexpr void stop_at(std::size_t r, std::int64_t position) {
     ranks_[r].stop = position;
+    ranks_[r].halt = std::min(position, ranks_[r].watch);
     make_ready(std::uint32_t(r));
   }
   [[nodiscard]] constexpr bool all_stopped() const {
@@ -128,7 +146,6 @@ class folded_run {
       auto const r = ready_[first_ready_];
       if (++first_ready_ == ready_.size()) first_ready_ = 0;
       --ready_count_;
-      ranks_[r].is_ready = false;
       visit(r);
     }
     return true;
@@ -140,6 +157,18 @@ class folded_run {
   [[nodiscard]] constexpr std::vector<channel<T>>& channels() noexcept { return channels_; }
 
  private:
+  /// What the blocks of one class do; null where they take or put nothing.
+  struct action {
+    std::array<channel<T>*, 2> in;
+    std::array<channel<T>*, 2> out;
+    std::array<T, 2> latency;
+    T duration;
+    std::array<edge_kind, 2> cause;
+    bool forward;
+    bool backward;
+    bool pair;
+  };
+
   constexpr void make_ready(std::uint32_t r) {
     if (ranks_[r].is_ready) return;
     ranks_[r].is_ready = true;
@@ -157,47 +186,72 @@ class folded_run {
     return ready_count_ > 0;
   }
 
+  /// Runs a rank for as long as it can.
   constexpr void visit(std::uint32_t number) {
     auto& r = ranks_[number];
-    while (r.position < r.stop) {
-      block const b = *r.at;
-      auto const& of_class = layout_->classes()[b.of_class];
-      for (auto const in : of_class.in)
-        if (in != no_channel && channels_[in].empty()) {
-          channels_[in].consumer_waits = true;
-          return;
-        }
-      for (auto const out : of_class.out)
-        if (out != no_channel && channels_[out].full()) {
-          channels_[out].producer_waits = true;
-          return;
-        }
-
-      T start = r.clock;
-      auto cause = edge_kind::activation;
-      for (std::size_t member = 0; member < 2; ++member)
-        if (of_class.in[member] != no_channel) {
-          T const arrival = take(channels_[of_class.in[member]]) + of_class.latency[member];
-          if (arrival > start) {
-            start = arrival;
-            cause = of_class.cause[member];
-          }
-        }
-      if (start > r.clock) {
-        r.phases.gap(start - r.clock);
-        r.waiting[std::size_t(cause)] += start - r.clock;
-      }
-      T const end = start + layout_->duration(int(number), b, r.iteration, later(r));
-      if (r.position == r.watch) note(number, start);
-      r.busy += end - start;
-      r.clock = end;
-      r.phases.op(of_class.forward, of_class.backward, start, end);
-      for (auto const out : of_class.out)
-        if (out != no_channel) put(channels_[out], end);
-
+    r.is_ready = false;
+    auto const* const actions = actions_.data();
+    while (r.position != r.stop) {
+      auto const& does = actions[r.at->of_class];
+      if (!(does.pair ? run_block<2>(number, r, does) : run_block<1>(number, r, does))) return;
       ++r.position;
-      if (++r.at == r.pattern_end) next_iteration(number);
+      if (++r.at == r.pattern_end) {
+        r.at = r.pattern;
+        if (++r.iteration == r.times) next_run(number);
+      }
     }
+  }
+
+  /// Runs the next block of a rank, if it can be run.
+  template <std::size_t Members>
+  [[gnu::always_inline]] constexpr bool run_block(std::uint32_t number, rank_state& r, action const& does) {
+    for (std::size_t member = 0; member < Members; ++member)
+      if (auto* const in = does.in[member]; in && in->empty()) {
+        in->consumer_waits = true;
+        return false;
+      }
+    for (std::size_t member = 0; member < Members; ++member)
+      if (auto* const out = does.out[member]; out && out->full()) {
+        out->producer_waits = true;
+        return false;
+      }
+
+    T const clock = r.clock;
+    T start = clock;
+    auto cause = edge_kind::activation;
+    for (std::size_t member = 0; member < Members; ++member)
+      if (auto* const in = does.in[member]) {
+        T const arrival = take(*in) + does.latency[member];
+        if (arrival > start) {
+          start = arrival;
+          cause = does.cause[member];
+        }
+      }
+    T const end = start + duration(number, r, does);
+    r.busy += end - start;
+    r.clock = end;
+    if (start > clock) wait(r, cause, start - clock);
+    if (r.gap_since_forward & does.forward) {
+      r.phases.op(does.forward, does.backward, start, end);
+      r.gap_since_forward = false;
+    }
+    if (r.position == r.halt) note(number, does, start, end);
+    for (std::size_t member = 0; member < Members; ++member)
+      if (auto* const out = does.out[member]) put(*out, end);
+    return true;
+  }
+
+  [[nodiscard]] constexpr T duration(std::uint32_t number, rank_state const& r, action const& does) const {
+    if constexpr (same_for_all_microbatches<Cost>)
+      return does.duration;
+    else
+      return layout_->duration(int(number), *r.at, r.iteration, r.turn * layout_->rounds()[r.round].advance);
+  }
+
+  constexpr void wait(rank_state& r, edge_kind cause, T gap) {
+    r.phases.gap(gap);
+    r.waiting[std::size_t(cause)] += gap;
+    r.gap_since_forward = true;
   }
 
   constexpr T take(channel<T>& from) {
@@ -216,18 +270,20 @@ class folded_run {
     }
   }
 
-  /// How many microbatches the turn of a round is behind the first one.
-  [[nodiscard]] constexpr std::int64_t later(rank_state const& r) const {
-    if constexpr (same_for_all_microbatches<Cost>) return 0;
-    return r.turn * layout_->rounds()[r.round].advance;
-  }
-
-  constexpr void note(std::uint32_t number, T start) {
+  /// What is asked of a watched block; then finds the next one.
+  constexpr void note(std::uint32_t number, action const& does, T start, T end) {
     auto& r = ranks_[number];
-    auto const peak = layout_->ranks()[number].peak_block;
+    auto const& order = layout_->ranks()[number];
     if (r.position == 0) r.first_start = start;
-    if (r.position == peak) r.peak_start = start;
-    r.watch = r.position < peak ? peak : never;
+    if (r.position == order.peak_block) r.peak_start = start;
+    if (r.position == order.first_backward || r.position == order.last_forward) {
+      r.phases.op(does.forward, does.backward, start, end);
+      r.gap_since_forward = r.gap_since_forward && !does.forward;
+    }
+    r.watch = never;
+    for (auto const next : {order.peak_block, order.first_backward, order.last_forward})
+      if (next > r.position) r.watch = std::min(r.watch, next);
+    r.halt = std::min(r.stop, r.watch);
   }
 
   constexpr void enter_run(rank_state& r) {
@@ -236,12 +292,11 @@ class folded_run {
     r.pattern_end = layout_->blocks().data() + run.end;
     r.at = r.pattern;
     r.iteration = 0;
+    r.times = run.times;
   }
 
-  constexpr void next_iteration(std::uint32_t number) {
+  constexpr void next_run(std::uint32_t number) {
     auto& r = ranks_[number];
-    r.at = r.pattern;
-    if (++r.iteration < layout_->runs()[r.run].times) return;
     auto const& round = layout_->rounds()[r.round];
     if (++r.run == round.end) {
       r.run = round.begin;
@@ -257,6 +312,7 @@ class folded_run {
   layout const* layout_;
   std::vector<rank_state> ranks_;
   std::vector<channel<T>> channels_;
+  std::vector<action> actions_;       // by class
   std::vector<std::uint32_t> ready_;  // a ring; each rank is in it once at most
   std::size_t first_ready_ = 0;
   std::size_t ready_count_ = 0;

@@ -53,21 +53,14 @@ class phase_tracker {
     since_forward_ = 0;
   }
 
-  /// Whether what follows `now` goes on as what followed `before` did, `shift` later: then each repetition of what was
-  /// in between adds the same.
-  [[nodiscard]] static constexpr bool goes_on(phase_tracker const& before, phase_tracker const& now, T shift) noexcept {
-    if (before.first_backward_ != now.first_backward_) return false;
-    bool const no_forward = before.last_forward_ == now.last_forward_;
-    return no_forward ||
-           (now.last_forward_ - before.last_forward_ == shift && now.since_forward_ == before.since_forward_);
-  }
-  /// What was since `before`, `times` times more.
+  /// What waits for the next forward to be attributed.
+  [[nodiscard]] constexpr T since_forward() const noexcept { return since_forward_; }
+  /// The gaps since `before`, `times` times more.
   constexpr void repeat_since(phase_tracker const& before, std::int64_t times) noexcept {
     auto const grow = [&](T& value, T then) { value += static_cast<T>(times) * (value - then); };
     grow(idle_.warmup, before.idle_.warmup);
     grow(idle_.steady, before.idle_.steady);
     grow(since_forward_, before.since_forward_);
-    grow(last_forward_, before.last_forward_);
   }
 
   /// The rank's idle time, the gap after its last op included.
