@@ -10,6 +10,8 @@
 #include <pipesched/core/digest.hpp>
 #include <pipesched/core/error.hpp>
 #include <pipesched/core/fault.hpp>
+#include <pipesched/core/folded_program.hpp>
+#include <pipesched/core/folding.hpp>
 #include <pipesched/core/forward_only.hpp>
 #include <pipesched/core/ids.hpp>
 #include <pipesched/core/op.hpp>
@@ -69,6 +71,11 @@
 #include <pipesched/analysis/cost.hpp>
 #include <pipesched/analysis/critical_path.hpp>
 #include <pipesched/analysis/decorators.hpp>
+#include <pipesched/analysis/figures.hpp>
+#include <pipesched/analysis/folded.hpp>
+#include <pipesched/analysis/folded_jump.hpp>
+#include <pipesched/analysis/folded_layout.hpp>
+#include <pipesched/analysis/folded_run.hpp>
 #include <pipesched/analysis/hardware.hpp>
 #include <pipesched/analysis/idle.hpp>
 #include <pipesched/analysis/measured_cost.hpp>

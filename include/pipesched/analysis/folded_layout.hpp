@@ -19,6 +19,7 @@
 #include <pipesched/core/folded_program.hpp>
 #include <pipesched/core/op.hpp>
 #include <pipesched/core/placement.hpp>
+#include <pipesched/core/sort.hpp>
 #include <pipesched/graph/edge.hpp>
 #include <pipesched/graph/op_index.hpp>
 
@@ -428,7 +429,7 @@ class folded_layout {
           auto const& of_copy = lanes_[3 * (replica * stages + stage) + role];
           if (of_copy.used) ranges.push_back({of_copy.lowest(), of_copy.highest()});
         }
-        std::sort(ranges.begin(), ranges.end());
+        sort(ranges);
         for (std::size_t i = 1; i < ranges.size(); ++i)
           if (ranges[i].first <= ranges[i - 1].second) return false;
       }

@@ -10,6 +10,7 @@
 #include <pipesched/analysis/plan_buffers.hpp>
 #include <pipesched/core/forward_only.hpp>
 #include <pipesched/graph/plan_communication.hpp>
+#include <pipesched/schedules/one_f_one_b.hpp>
 
 #include "support/built_in_schedules.hpp"
 

@@ -6,6 +6,9 @@
 #include <pipesched/analysis/plan_buffers.hpp>
 #include <pipesched/analysis/send_budget.hpp>
 #include <pipesched/graph/plan_communication.hpp>
+#include <pipesched/schedules/dual_pipe.hpp>
+#include <pipesched/schedules/interleaved.hpp>
+#include <pipesched/schedules/one_f_one_b.hpp>
 
 #include "support/built_in_schedules.hpp"
 

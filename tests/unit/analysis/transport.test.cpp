@@ -14,6 +14,9 @@
 #include <pipesched/core/schedule_builder.hpp>
 #include <pipesched/graph/plan_communication.hpp>
 #include <pipesched/graph/read_plan.hpp>
+#include <pipesched/schedules/interleaved.hpp>
+#include <pipesched/schedules/one_f_one_b.hpp>
+#include <pipesched/schedules/zb_v.hpp>
 
 #include "support/built_in_schedules.hpp"
 
