@@ -119,8 +119,7 @@ std::string comparison_pictures::html() const {
     operations += graph->size();
     graphs.push_back(std::move(*graph));
   }
-  pipesched::html_page page(
-      fmt::format("Schedules on {} ranks with {} microbatches{}", ranks_, microbatches_, left_out));
+  pipesched::html_page page(fmt::format("Schedules, P = {}, m = {}{}", ranks_, microbatches_, left_out));
   for (auto const& plot : plots_) page.add_figure(pipesched::svg(plot));
   for (auto const& graph : graphs)
     cost_.with_model(graph.stages(), graph.ranks(), [&](auto const& model) {

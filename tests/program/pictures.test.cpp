@@ -48,6 +48,6 @@ TEST_CASE("compare plots schedules", "[program][pictures]") {
   CHECK(count_of(html.output, "<svg") == 3);
   CHECK(count_of(html.output, "\"title\":\"") == 2);
   auto const few = run_program("compare --ranks 4 --microbatches 4 --schedules 1f1b,dualpipe --format html");
-  CHECK(count_of(few.output, "<h1>Schedules on 4 ranks with 4 microbatches, without dualpipe</h1>") == 1);
+  CHECK(count_of(few.output, "<h1>Schedules, P = 4, m = 4, without dualpipe</h1>") == 1);
   CHECK(run_program("compare --ranks 1 --microbatches 1 --format svg").status == 0);
 }

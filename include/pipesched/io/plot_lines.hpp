@@ -120,10 +120,9 @@ class plot_lines {
     for (auto const& group : groups_of(0)) {
       std::string title;  // what a pointer on it shows
       for (auto const& p : group) {
-        std::string names;
-        for (auto const& name : lines_[p.line].names) names += (names.empty() ? "" : ", ") + name;
         auto const& value = lines_[p.line].points[p.from];
-        title += fmt::format("{}{}: {:.4g}, {:.4g}", title.empty() ? "" : "; ", markup_text(names), value.x, value.y);
+        title += fmt::format("{}{}: {:.4g}, {:.4g}", title.empty() ? "" : "; ",
+                             markup_text(in_one_row(lines_[p.line].names)), value.x, value.y);
       }
       auto const at = place_of(group[0].line, group[0].from);
       if (group.size() == 1)
@@ -142,24 +141,14 @@ class plot_lines {
 
   /// A sample, and beside it the names in as many rows as they need.
   void draw_key(std::size_t i) {
-    constexpr std::size_t row_length = 23;
     double const x = area_.right() + 14;
     add("<path d=\"M{} {}h26\" stroke=\"{}\" stroke-width=\"1.8\" stroke-dasharray=\"{}\" fill=\"none\"/>", pixels(x),
         pixels(legend_y_ - 4), color(i), dashes(i));
     draw_marker(i, {x + 13, legend_y_ - 4}, markup_text(lines_[i].names[0]));
-    std::string row;
-    auto const end_row = [&] {
+    for (auto const& row : in_rows(lines_[i].names, 24)) {
       add("<text x=\"{}\" y=\"{}\">{}</text>\n", pixels(x + 34), pixels(legend_y_), markup_text(row));
       legend_y_ += 14;
-      row.clear();
-    };
-    auto const& names = lines_[i].names;
-    for (std::size_t n = 0; n < names.size(); ++n) {
-      auto const name = names[n] + (n + 1 < names.size() ? "," : "");
-      if (!row.empty() && row.size() + 1 + name.size() > row_length) end_row();
-      row += (row.empty() ? "" : " ") + name;
     }
-    end_row();
     legend_y_ += 4;
   }
 

@@ -39,16 +39,18 @@ class plot_marks {
     std::string names;
     std::string dots;  // above the names
     for (auto const& m : marks_) {
-      box const name = place_name(m);
-      taken_.push_back(name);
-      fmt::format_to(std::back_inserter(names), "<text x=\"{}\" y=\"{}\">{}</text>\n", pixels(name.x),
-                     pixels(name.y + name.height - 3), markup_text(m.name));
+      auto const rows = in_rows(m.names, 40);
+      box const at = place_name(m, rows);
+      taken_.push_back(at);
+      for (std::size_t row = 0; row < rows.size(); ++row)
+        fmt::format_to(std::back_inserter(names), "<text x=\"{}\" y=\"{}\">{}</text>\n", pixels(at.x),
+                       pixels(at.y + row_height * double(row + 1) - 3), markup_text(rows[row]));
       bool const best = std::find(what_.front.begin(), what_.front.end(), m.point) != what_.front.end();
       fmt::format_to(std::back_inserter(dots),
                      "<circle cx=\"{}\" cy=\"{}\" r=\"{}\" fill=\"{}\" stroke=\"#d55e00\" stroke-width=\"1.6\">"
                      "<title>{}: {:.4g}, {:.4g}</title></circle>\n",
-                     pixels(m.x), pixels(m.y), pixels(radius), best ? "#d55e00" : "#fff", markup_text(m.name),
-                     m.point.x, m.point.y);
+                     pixels(m.x), pixels(m.y), pixels(radius), best ? "#d55e00" : "#fff",
+                     markup_text(in_one_row(m.names)), m.point.x, m.point.y);
     }
     return text + "<g class=\"halo\" paint-order=\"stroke\" stroke=\"#fff\" stroke-width=\"3\">\n" + names + "</g>\n" +
            dots;
@@ -56,9 +58,10 @@ class plot_marks {
 
  private:
   static constexpr double radius = 4;
+  static constexpr double row_height = 13;
 
   struct mark {
-    std::string name;
+    std::vector<std::string> names;
     plot_point point;
     double x, y;  // in pixels
   };
@@ -76,10 +79,10 @@ class plot_marks {
     double const y = area_.y_of(point.y);
     for (auto& other : marks_)
       if (std::abs(other.x - x) < 1 && std::abs(other.y - y) < 1) {
-        other.name += ", " + name;
+        other.names.push_back(name);
         return;
       }
-    marks_.push_back({name, point, x, y});
+    marks_.push_back({{name}, point, x, y});
   }
 
   /// The corner of the front at a point: up, and on to the next point.
@@ -97,41 +100,49 @@ class plot_marks {
   }
 
   /// The first place around the point where nothing else is, else the one that hides least.
-  [[nodiscard]] box place_name(mark const& m) const {
-    double const width = 5.6 * double(m.name.size());
+  [[nodiscard]] box place_name(mark const& m, std::vector<std::string> const& rows) const {
+    std::size_t longest = 0;
+    for (auto const& row : rows) longest = std::max(longest, row.size());
+    double const width = 5.6 * double(longest);
+    double const height = row_height * double(rows.size());
     double const right = m.x + radius + 4;
     double const left = m.x - radius - 4 - width;
-    double const middle = m.x - width / 2;
-    struct offset {
+    double const above = m.y - radius - 3 - height;
+    double const below = m.y + radius + 3;
+    double const beside = m.y - height / 2;
+    struct corner {
       double x, y;
     };
-    std::array<offset, 12> const places{{{right, 0},
-                                         {left, 0},
-                                         {middle, -14},
-                                         {middle, 14},
-                                         {right, -9},
-                                         {right, 9},
-                                         {left, -9},
-                                         {left, 9},
-                                         {right, 18},
-                                         {left, 18},
-                                         {right, -18},
-                                         {left, -18}}};
+    std::array<corner, 12> const places{{{right, beside},
+                                         {left, beside},
+                                         {m.x - width / 2, above},
+                                         {m.x - width / 2, below},
+                                         {right, beside - 9},
+                                         {right, beside + 9},
+                                         {left, beside - 9},
+                                         {left, beside + 9},
+                                         {right, below},
+                                         {left, below},
+                                         {right, above},
+                                         {left, above}}};
     box best{};
     double least = std::numeric_limits<double>::infinity();
     for (auto const& place : places) {
-      box const name{place.x, m.y + place.y - 7, width, 13};
-      double hidden = 0;
+      box const name{place.x, place.y, width, height};
+      double hidden = 100 * outside(name);
       for (auto const& other : taken_) hidden += name.overlap(other);
-      double const outside =
-          std::max(0.0, plot_area::left - name.x) + std::max(0.0, name.x + width - area_.right() - 36);
-      hidden += 100 * outside;
       if (hidden < least) {
         least = hidden;
         best = name;
       }
     }
     return best;
+  }
+
+  /// How far a name is out of the area; on its right there is some room.
+  [[nodiscard]] double outside(box const& name) const noexcept {
+    return std::max(0.0, plot_area::left - name.x) + std::max(0.0, name.x + name.width - area_.right() - 36) +
+           std::max(0.0, name.y + name.height - plot_area::bottom) + std::max(0.0, plot_area::top - 10 - name.y);
   }
 
   /// Everything up and to the right of the steps is worse than a point of the front.

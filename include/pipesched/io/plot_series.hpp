@@ -4,6 +4,7 @@
 /// \file
 /// What a plot shows: lines over two axes, or points with names.
 
+#include <cstddef>
 #include <string>
 #include <vector>
 
@@ -32,5 +33,26 @@ struct plot {
   bool logarithmic_x = false;           ///< to the base 2; every x must be > 0
 };
 
+namespace detail {
+
+/// Names with commas between them, in rows of about `length` characters.
+[[nodiscard]] inline std::vector<std::string> in_rows(std::vector<std::string> const& names, std::size_t length) {
+  std::vector<std::string> rows;
+  for (std::size_t n = 0; n < names.size(); ++n) {
+    auto const name = names[n] + (n + 1 < names.size() ? "," : "");
+    if (rows.empty() || rows.back().size() + 1 + name.size() > length)
+      rows.push_back(name);
+    else
+      rows.back() += " " + name;
+  }
+  return rows;
+}
+
+/// "a, b"
+[[nodiscard]] inline std::string in_one_row(std::vector<std::string> const& names) {
+  return in_rows(names, static_cast<std::size_t>(-1)).at(0);
+}
+
+}  // namespace detail
 }  // namespace v0
 }  // namespace pipesched

@@ -10,12 +10,19 @@
 #include <utility>
 #include <vector>
 
-#include <fmt/format.h>
-
+#include <pipesched/io/picture_style.hpp>
 #include <pipesched/io/plot.hpp>
 
 namespace pipesched {
 inline namespace v0 {
+
+namespace detail {
+
+[[nodiscard]] inline std::string shape_text(int ranks, std::int64_t microbatches) {
+  return counted(ranks, "rank", "ranks") + ", " + counted(microbatches, "microbatch", "microbatches");
+}
+
+}  // namespace detail
 
 /// The points that no other beats: no other has as little of both x and y, and less of one. In order of x; equal points
 /// once.
@@ -30,7 +37,7 @@ inline namespace v0 {
 
 /// The share of bubble over the number of microbatches, a line per schedule: x = m, y = bubble fraction in percent.
 [[nodiscard]] inline plot bubble_plot(int ranks, std::vector<plot_series> schedules) {
-  return plot{.title = fmt::format("Bubble against microbatches, {} ranks", ranks),
+  return plot{.title = "Bubble against microbatches, " + detail::counted(ranks, "rank", "ranks"),
               .x_label = "microbatches",
               .y_label = "idle share of all rank time, %",
               .lines = std::move(schedules),
@@ -43,7 +50,7 @@ inline namespace v0 {
                                       std::vector<plot_series> schedules) {
   std::vector<plot_point> all;
   for (auto const& schedule : schedules) all.insert(all.end(), schedule.points.begin(), schedule.points.end());
-  return plot{.title = fmt::format("Memory against bubble, {} ranks, {} microbatches", ranks, microbatches),
+  return plot{.title = "Memory against bubble, " + detail::shape_text(ranks, microbatches),
               .x_label = "peak activations of a rank, " + unit,
               .y_label = "idle share of all rank time, %",
               .marks = std::move(schedules),
@@ -53,7 +60,7 @@ inline namespace v0 {
 /// The communication that nothing hides over how much there is of it, a line per schedule: x = time of an all-to-all
 /// over that of the computation beside it, y = share of all rank time in percent.
 [[nodiscard]] inline plot exposed_plot(int ranks, std::int64_t microbatches, std::vector<plot_series> schedules) {
-  return plot{.title = fmt::format("Exposed communication, {} ranks, {} microbatches", ranks, microbatches),
+  return plot{.title = "Exposed communication, " + detail::shape_text(ranks, microbatches),
               .x_label = "communication / computation of a layer",
               .y_label = "exposed communication, % of rank time",
               .lines = std::move(schedules)};

@@ -70,6 +70,15 @@ TEST_CASE("Marks at one place share a name", "[io][plots]") {
   CHECK(count_of(text, "Pareto front") == 1);
 }
 
+TEST_CASE("Many names at one place stand in rows within the plot", "[io][plots]") {
+  std::vector<plot_series> marks;
+  for (int i = 0; i < 12; ++i) marks.push_back({"schedule-" + std::to_string(i), {{1, 0}}});
+  auto const text = svg(memory_plot(1, 1, "units", marks));
+  CHECK(count_of(text, "<title>Memory against bubble, 1 rank, 1 microbatch</title>") == 1);
+  CHECK(count_of(text, ">schedule-0, schedule-1, schedule-2,</text>") == 1);
+  CHECK(count_of(text, "x=\"-") == 0);
+}
+
 TEST_CASE("Plots without points, with one, and several in a picture can be drawn", "[io][plots]") {
   std::vector<plot> const plots{bubble_plot(1, {}), exposed_plot(1, 1, {{"x", {{0, 0}}}}), memory_plot(1, 1, "u", {})};
   CHECK(is_well_formed(svg(plots)));
