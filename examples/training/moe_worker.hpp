@@ -73,8 +73,9 @@ struct layer_work {
 
 class worker {
  public:
-  worker(network_shape const& shape, pipesched::op_graph const& graph, MPI_Comm pipeline, MPI_Comm experts)
-      : shape_(shape), graph_(graph), pipeline_(pipeline), experts_(experts) {
+  worker(network_shape const& shape, pipesched::op_graph const& graph, MPI_Comm pipeline, MPI_Comm experts,
+         pipesched::mpi_watch& watch)
+      : shape_(shape), graph_(graph), pipeline_(pipeline), experts_(experts), watch_(watch) {
     MPI_Comm_rank(pipeline, &rank_);
     MPI_Comm_rank(experts, &group_);
     auto const layers = std::size_t(shape.stages * shape.layers);
@@ -152,29 +153,38 @@ class worker {
     }
   }
 
-  void finish(event const& e) {
+  pipesched::run_status finish(event const& e) {
     auto const begin = now();
     if (e.peer >= 0) {
-      MPI_Wait(&sends_.at(e.message).request, MPI_STATUS_IGNORE);
-      sends_.erase(e.message);
-      return;
+      auto const status = watch_.wait(sends_.at(e.message).request);
+      if (status == pipesched::run_status::completed) sends_.erase(e.message);
+      return status;
     }
     auto& w = work_of(e);
     auto& ex = w.exchanges.at(e.what.kind());
-    MPI_Wait(&ex.request, MPI_STATUS_IGNORE);
+    auto const status = watch_.wait(ex.request);
+    if (status != pipesched::run_status::completed) return status;
     exposed_ += now() - begin;
     if (e.what.kind() == op_kind::dispatch_forward) w.z = ex.in;
     if (e.what.kind() == op_kind::combine_forward) pass_up(e, w.a + to_tokens(e, ex.in));
+    return status;
   }
 
-  void receive(event const& e) {
+  pipesched::run_status receive(event const& e) {
     bool const forward = e.what.kind() == op_kind::send_forward;
     auto const stage = e.what.stage() + (forward ? 1 : -1);
-    matrix payload(shape_.width, shape_.tokens);
-    MPI_Recv(payload.data(), int(payload.size()), MPI_DOUBLE, e.peer, int(e.message), pipeline_, MPI_STATUS_IGNORE);
+    auto& payload = received_.emplace_back(shape_.width, shape_.tokens);  // MPI's until it is there
+    MPI_Request request = MPI_REQUEST_NULL;
+    MPI_Irecv(payload.data(), int(payload.size()), MPI_DOUBLE, e.peer, int(e.message), pipeline_, &request);
+    auto const status = watch_.wait(request);
+    if (status != pipesched::run_status::completed) return status;
     auto& w = work_of(stage, forward ? 0 : shape_.layers - 1, e.what.microbatch());
     (forward ? w.x : w.output_gradient) = std::move(payload);
+    received_.pop_back();
+    return status;
   }
+
+  void stop(pipesched::run_report const& report) { watch_.stop(report); }
 
   // ---- Results
   // -----------------------------------------------------------------------------------------------------------
@@ -289,11 +299,13 @@ class worker {
   network_shape shape_;
   pipesched::op_graph const& graph_;
   MPI_Comm pipeline_, experts_;
+  pipesched::mpi_watch& watch_;
   int rank_ = 0, group_ = 0;
   std::vector<layer> parameters_, gradients_;  // of all layers; those of other ranks stay as they are
   std::vector<layer_work> work_;               // by layer and microbatch
   std::map<output_key, matrix> outputs_;       // of stages, for messages
   std::map<std::uint32_t, exchange> sends_;    // by message
+  std::list<matrix> received_;                 // what is being received
   std::list<std::vector<std::vector<int>>> counts_;
   std::map<op_kind, std::pair<double, int>> compute_times_;  // sum and number
   double loss_ = 0;

@@ -3,29 +3,41 @@
 // combine as MPI_Ialltoallv beside the other direction's computation. The loss and all gradients must be those of the
 // run without either parallelism.
 //
-//   mpirun -n 4 train_moe [SCHEDULE [MICROBATCHES]]      two pipeline ranks times two expert-parallel ranks
+//   mpirun -n 4 train_moe [SCHEDULE|all [MICROBATCHES]] [--time-out SECONDS] [--throw R] [--silent R] [--die R]
+//
+// Four processes are two pipeline ranks times two expert-parallel ranks. The last three options make process R throw,
+// stop answering or die in the middle of the step.
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
-#include <cstdio>
 #include <cstdlib>
+#include <functional>
 #include <stdexcept>
-#include <string>
 #include <vector>
 
 #include <fmt/core.h>
 
 #include "moe_worker.hpp"
+#include "mpi_run.hpp"
 
 namespace {
 
 using namespace moe;
 
-std::vector<double> sum_on_first(std::vector<double> values) {
-  std::vector<double> sum(values.size());
-  MPI_Reduce(values.data(), sum.data(), int(values.size()), MPI_DOUBLE, MPI_SUM, 0, MPI_COMM_WORLD);
-  return sum;
-}
+using training::sum_on_first;
+
+/// A worker that fails where it is asked to, at its last attention.
+struct faulty_worker : worker {
+  using worker::worker;
+  std::function<void()> at_last_attention;
+  std::int64_t last_microbatch = 0;
+
+  void compute(event const& e) {
+    if (e.what.kind() == op_kind::attention_forward && e.what.microbatch() == last_microbatch) at_last_attention();
+    worker::compute(e);
+  }
+};
 
 /// The mean time of an all-to-all of one microbatch's tokens with nothing beside it.
 double time_of_exchange(network_shape const& shape, MPI_Comm experts) {
@@ -66,8 +78,10 @@ void show_communication(network_shape const& shape, pipesched::op_graph const& g
                exposed[std::size_t(r)] * 1e3, exposed[std::size_t(ranks + r)] * 1e3);
 }
 
-bool train(pipesched::schedule const& s, MPI_Comm pipeline, MPI_Comm experts) {
-  int rank = 0, group = 0, groups = 0;
+/// One step of a schedule in this process; whether it was that of the plain run. Does not return where one fails.
+bool train(pipesched::schedule const& s, MPI_Comm pipeline, MPI_Comm experts, training::command_line const& options) {
+  int process = 0, rank = 0, group = 0, groups = 0;
+  MPI_Comm_rank(MPI_COMM_WORLD, &process);
   MPI_Comm_rank(pipeline, &rank);
   MPI_Comm_rank(experts, &group);
   MPI_Comm_size(experts, &groups);
@@ -82,9 +96,13 @@ bool train(pipesched::schedule const& s, MPI_Comm pipeline, MPI_Comm experts) {
   pipesched::execution_order const order(graph);
   auto const times = pipesched::make_timeline(graph, order, pipesched::moe_cost<>{});
   pipesched::event_program const program(graph, order, times, rank);
-  worker handler(shape, graph, pipeline, experts);
+  pipesched::mpi_watch watch(MPI_COMM_WORLD, std::chrono::seconds(options.time_out));
+  faulty_worker handler(shape, graph, pipeline, experts, watch);
+  handler.last_microbatch = s.microbatches() - 1;
+  handler.at_last_attention = [&] { training::fail_on_request(process, options); };
+  training::interrupted_by_sigterm const guard(watch);
   auto const report = pipesched::run(program, handler);
-  if (!report) throw std::runtime_error(to_string(report));
+  if (!report) training::give_up(report, options.time_out);
 
   auto const loss = sum_on_first({handler.loss()}).front();
   bool const first = rank == 0 && group == 0;
@@ -124,13 +142,17 @@ int main(int argc, char** argv) {
     MPI_Comm pipeline = MPI_COMM_NULL, experts = MPI_COMM_NULL;
     MPI_Comm_split(MPI_COMM_WORLD, world_rank % expert_ranks, world_rank, &pipeline);
     MPI_Comm_split(MPI_COMM_WORLD, world_rank / expert_ranks, world_rank, &experts);
-    pipesched::shape const shape{.ranks = size / expert_ranks, .microbatches = argc > 2 ? std::atoi(argv[2]) : 8};
-    std::string const wanted = argc > 1 ? argv[1] : "all";
-    for (auto name : {"dualpipe", "dualpipe-v", "1f1b", "zb-h1", "interleaved-1f1b-overlap"})
-      if (wanted == "all" || wanted == name)
-        pipesched::with_schedule(name, shape, [&](auto const& generator) {
-          equal &= train(pipesched::generate(generator), pipeline, experts);
-        });
+    training::command_line const options(argc, argv);
+    pipesched::shape const shape{.ranks = size / expert_ranks, .microbatches = options.microbatches};
+    auto const step = [&](auto const& generator) {
+      equal &= train(pipesched::generate(generator), pipeline, experts, options);
+    };
+    if (options.schedule == "all") {
+      for (auto name : {"dualpipe", "dualpipe-v", "1f1b", "zb-h1", "interleaved-1f1b-overlap"})
+        pipesched::with_schedule(name, shape, step);
+    } else if (!pipesched::with_schedule(options.schedule, shape, step)) {
+      throw std::invalid_argument(pipesched::unknown_schedule_message(options.schedule));
+    }
     MPI_Comm_free(&pipeline);
     MPI_Comm_free(&experts);
   } catch (std::exception const& error) {

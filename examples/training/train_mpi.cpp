@@ -3,54 +3,29 @@
 // those of the run without a pipeline.
 //
 //   mpirun -n P train_mpi [SCHEDULE|all [MICROBATCHES]] [--time-out SECONDS] [--differ R] [--throw R] [--silent R]
+//                        [--die R]
 //
-// The last three make rank R take another schedule, throw in the middle of the step, or stop answering.
+// The last four make rank R take another schedule, or throw, stop answering or die in the middle of the step.
 
 #include <algorithm>
 #include <chrono>
-#include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <functional>
 #include <stdexcept>
 #include <string>
-#include <string_view>
-#include <thread>
 #include <vector>
 
 #include <fmt/core.h>
 #include <pipesched/runtime/mpi.hpp>
 
+#include "mpi_run.hpp"
 #include "residual_mlp.hpp"
 #include "stage_worker.hpp"
 
 namespace {
 
 using namespace training;
-
-struct command_line {
-  std::string schedule = "all";
-  int microbatches = 8;
-  int time_out = 30;  // seconds
-  int differing = -1, throwing = -1, silent = -1;
-
-  command_line(int argc, char** argv) {
-    int positional = 0;
-    for (int i = 1; i < argc; ++i) {
-      std::string_view const word = argv[i];
-      int* const option = word == "--time-out" ? &time_out
-                          : word == "--differ" ? &differing
-                          : word == "--throw"  ? &throwing
-                          : word == "--silent" ? &silent
-                                               : nullptr;
-      if (option != nullptr && i + 1 < argc)
-        *option = std::atoi(argv[++i]);
-      else if (positional++ == 0)
-        schedule = word;
-      else
-        microbatches = std::atoi(argv[i]);
-    }
-  }
-};
 
 /// Matrices through the slots of an `mpi_transport`.
 class mpi_matrices {
@@ -78,27 +53,17 @@ class mpi_matrices {
   network_shape shape_;
 };
 
-/// A worker that fails on request, at its last forward.
+/// A worker that fails where it is asked to, at its last forward.
 struct faulty_worker : stage_worker<mpi_matrices> {
   using stage_worker::stage_worker;
+  std::function<void()> at_last_forward;
   std::int64_t last_microbatch = 0;
-  bool throws = false, falls_silent = false;
 
   void forward(pipesched::op o) {
-    if (o.microbatch() == last_microbatch) {
-      if (throws) throw std::runtime_error("made to fail");
-      if (falls_silent) std::this_thread::sleep_for(std::chrono::hours(1));
-    }
+    if (o.microbatch() == last_microbatch) at_last_forward();
     stage_worker::forward(o);
   }
 };
-
-/// The sum over all ranks, on rank 0.
-std::vector<double> sum_on_first(std::vector<double> values) {
-  std::vector<double> sum(values.size());
-  MPI_Reduce(values.data(), sum.data(), int(values.size()), MPI_DOUBLE, MPI_SUM, 0, MPI_COMM_WORLD);
-  return sum;
-}
 
 /// One step of a schedule on this rank; whether it was that of the plain run. Does not return where a rank fails.
 bool train(pipesched::schedule const& s, int rank, command_line const& options) {
@@ -122,17 +87,11 @@ bool train(pipesched::schedule const& s, int rank, command_line const& options) 
   for (int stage = 0; stage < shape.stages; ++stage) parameters.push_back(block::initial(shape, stage));
   faulty_worker worker(shape, s.where(), s.microbatches(), rank, parameters, matrices);
   worker.last_microbatch = s.microbatches() - 1;
-  worker.throws = rank == options.throwing;
-  worker.falls_silent = rank == options.silent;
+  worker.at_last_forward = [&] { fail_on_request(rank, options); };
 
+  interrupted_by_sigterm const guard(transport.watch());
   auto const report = pipesched::run(program, worker);
-  if (!report) {
-    fmt::print(stderr, "{}\n", to_string(report));
-    std::fflush(stderr);
-    // The others report too before the first MPI_Abort ends all of them.
-    std::this_thread::sleep_for(std::chrono::seconds(std::min(options.time_out, 2)));
-    MPI_Abort(MPI_COMM_WORLD, EXIT_FAILURE);
-  }
+  if (!report) give_up(report, options.time_out);
 
   step_result result{sum_on_first({worker.loss()}).front(), {}};
   for (int stage = 0; stage < shape.stages; ++stage) {
@@ -165,10 +124,13 @@ int main(int argc, char** argv) {
                                .microbatches = options.microbatches + (rank == options.differing ? 2 : 0)};
   bool equal = true;
   try {
+    bool known = false;
     pipesched::for_each_schedule([&]<class Generator>() {
       if (options.schedule != "all" && options.schedule != Generator::info.name) return;
+      known = true;
       equal &= train(pipesched::generate(pipesched::make_generator<Generator>(shape)), rank, options);
     });
+    if (!known) throw std::invalid_argument(pipesched::unknown_schedule_message(options.schedule));
   } catch (std::exception const& error) {
     fmt::print(stderr, "train_mpi: {}\n", error.what());
     MPI_Abort(MPI_COMM_WORLD, EXIT_FAILURE);

@@ -119,6 +119,7 @@ int main(int argc, char** argv) {
   int const ranks = number(2, 4), microbatches = number(3, 16), steps = number(4, 20);
   pipesched::shape const shape{.ranks = ranks, .microbatches = microbatches};
   try {
+    if (steps < 1) throw std::invalid_argument("STEPS must be a number, at least 1");
     bool equal = true;
     if (argc > 1) {
       bool const known = pipesched::with_schedule(

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+/// \file
+/// What both training programs over MPI do beside training: sums on the first rank, and the end when a rank fails.
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+#include <fmt/core.h>
+#include <pipesched/runtime/mpi.hpp>
+
+namespace training {
+
+/// Schedule, microbatches, and the options with which a process is made to fail; -1 where none is.
+struct command_line {
+  std::string schedule = "all";
+  int microbatches = 8;
+  int time_out = 30;  // seconds
+  int differing = -1, throwing = -1, silent = -1, dying = -1;
+
+  command_line(int argc, char** argv) {
+    int positional = 0;
+    for (int i = 1; i < argc; ++i) {
+      std::string_view const word = argv[i];
+      int* const option = word == "--time-out" ? &time_out
+                          : word == "--differ" ? &differing
+                          : word == "--throw"  ? &throwing
+                          : word == "--silent" ? &silent
+                          : word == "--die"    ? &dying
+                                               : nullptr;
+      if (option != nullptr && i + 1 < argc)
+        *option = std::atoi(argv[++i]);
+      else if (positional++ == 0)
+        schedule = word;
+      else
+        microbatches = std::atoi(argv[i]);
+    }
+  }
+};
+
+/// Fails in the way that was asked for, if any was asked of this process.
+inline void fail_on_request(int process, command_line const& options) {
+  if (process == options.throwing) throw std::runtime_error("made to fail");
+  if (process == options.dying) std::raise(SIGKILL);
+  if (process == options.silent) std::this_thread::sleep_for(std::chrono::hours(1));
+}
+
+/// The sum over all processes, on the first.
+inline std::vector<double> sum_on_first(std::vector<double> values) {
+  std::vector<double> sum(values.size());
+  MPI_Reduce(values.data(), sum.data(), int(values.size()), MPI_DOUBLE, MPI_SUM, 0, MPI_COMM_WORLD);
+  return sum;
+}
+
+/// While it lives, SIGTERM ends the waits of a rank, so that it says where it stands. mpirun sends that signal to the
+/// ranks that are left when one dies.
+class interrupted_by_sigterm {
+ public:
+  explicit interrupted_by_sigterm(pipesched::mpi_watch& watch) {
+    current() = &watch;
+    before_ = std::signal(SIGTERM, [](int) {
+      if (auto* watched = current().load()) watched->interrupt();
+    });
+  }
+  interrupted_by_sigterm(interrupted_by_sigterm const&) = delete;
+  interrupted_by_sigterm& operator=(interrupted_by_sigterm const&) = delete;
+  ~interrupted_by_sigterm() {
+    std::signal(SIGTERM, before_);
+    current() = nullptr;
+  }
+
+ private:
+  static std::atomic<pipesched::mpi_watch*>& current() {
+    static std::atomic<pipesched::mpi_watch*> watch = nullptr;
+    return watch;
+  }
+  void (*before_)(int);
+};
+
+/// Says how this rank's run ended, and ends all of them.
+[[noreturn]] inline void give_up(pipesched::run_report const& report, int time_out) {
+  fmt::print(stderr, "{}\n", to_string(report));
+  std::fflush(stderr);
+  // The others report too before the first MPI_Abort ends all of them.
+  std::this_thread::sleep_for(std::chrono::seconds(std::min(time_out, 2)));
+  MPI_Abort(MPI_COMM_WORLD, EXIT_FAILURE);
+  std::abort();
+}
+
+}  // namespace training
