@@ -113,27 +113,36 @@ template <class Call>
   }
 }
 
-/// `body(report)`, with what it throws put into the report. `body` keeps `position` and `at` up to date and returns the
-/// status; the handler hears of the end if it is not the planned one.
+/// Makes `call()`. What it throws is a failure, where the report has no other yet.
+template <class Call>
+void catching(run_report& report, Call&& call) {
+#if defined(__cpp_exceptions)
+  auto const fail = [&](char const* reason) {
+    if (!report) return;
+    report.status = run_status::failed;
+    report.reason = reason;
+  };
+  try {
+    call();
+  } catch (std::exception const& error) {
+    fail(error.what());
+  } catch (...) {
+    fail("the handler threw something that is no std::exception");
+  }
+#else
+  call();
+#endif
+}
+
+/// Runs `body(report)`, which keeps `position` and `at` up to date and returns the status; the handler hears of the end
+/// if it is not the planned one. Throws nothing of what they throw.
 template <class Handler, class Body>
 [[nodiscard]] run_report guarded(int rank, Handler& handler, Body&& body) {
   run_report report;
   report.rank = rank;
-#if defined(__cpp_exceptions)
-  try {
-    report.status = body(report);
-  } catch (std::exception const& error) {
-    report.status = run_status::failed;
-    report.reason = error.what();
-  } catch (...) {
-    report.status = run_status::failed;
-    report.reason = "the handler threw something that is no std::exception";
-  }
-#else
-  report.status = body(report);
-#endif
+  catching(report, [&] { report.status = body(report); });
   if constexpr (requires { handler.stop(report); })
-    if (!report) handler.stop(report);
+    if (!report) catching(report, [&] { handler.stop(report); });
   return report;
 }
 

@@ -34,8 +34,8 @@ struct event {
 ///  - `h.start(e)`: begins a dispatch or combine (an all-to-all), or a send to another pipeline rank, and returns;
 ///  - `h.finish(e)`: until what `start(e)` began has ended; a dependent event is next;
 ///  - `h.receive(e)`: until the result of another pipeline rank is there; `e.what` is the SEND that brings it.
-/// Answers, exceptions, and the optional `before`, `after` (around `compute`) and `stop` are those of
-/// `compute_handler`.
+/// Answers, exceptions, and the optional `before`, `after` and `stop` are those of `compute_handler`; for a dispatch,
+/// combine or send, `before` comes before its `start` and `after` after its `finish`.
 template <class H>
 concept event_handler = requires(H& h, event const& e) {
   h.compute(e);
@@ -153,13 +153,20 @@ class event_run {
     return start(node);
   }
 
+  void before(event const& e) {
+    if constexpr (requires { handler_.before(e); }) handler_.before(e);
+  }
+  void after(event const& e) {
+    if constexpr (requires { handler_.after(e); }) handler_.after(e);
+  }
+
   [[nodiscard]] run_status compute(std::uint32_t node) {
     auto const e = program_.event_at(node);
     report_.at = e.what;
-    if constexpr (requires { handler_.before(e); }) handler_.before(e);
+    before(e);
     auto const status = status_of([&] { return handler_.compute(e); });
     if (status != run_status::completed) return status;
-    if constexpr (requires { handler_.after(e); }) handler_.after(e);
+    after(e);
     state_of(node) = state::done;
     return status;
   }
@@ -168,6 +175,7 @@ class event_run {
     auto const e = program_.event_at(node);
     report_.at = e.what;
     state_of(node) = state::started;
+    before(e);
     return status_of([&] { return handler_.start(e); });
   }
 
@@ -177,7 +185,9 @@ class event_run {
     auto const e = program_.event_at(node);
     report_.at = e.what;
     state_of(node) = state::done;
-    return status_of([&] { return handler_.finish(e); });
+    auto const status = status_of([&] { return handler_.finish(e); });
+    if (status == run_status::completed) after(e);
+    return status;
   }
 
   /// Until the result that another rank's `send` brings is there. Several events of a chunk may need it.

@@ -80,14 +80,18 @@ class thread_transport {
   std::chrono::nanoseconds time_out_;
 };
 
-/// Runs `body(rank)`, which returns that rank's `run_report`, in a thread for each rank, and returns all reports.
+/// Runs `body(rank)`, which returns that rank's `run_report`, in a thread for each rank, and returns all reports. What
+/// `body` throws is a failure of its rank, at position 0.
 template <class Body>
 [[nodiscard]] std::vector<run_report> run_on_threads(int ranks, Body&& body) {
   std::vector<run_report> reports;
   reports.resize(std::size_t(ranks));
   std::vector<std::thread> threads;
   for (int rank = 0; rank < ranks; ++rank)
-    threads.emplace_back([&reports, &body, rank] { reports[std::size_t(rank)] = body(rank); });
+    threads.emplace_back([&body, &report = reports[std::size_t(rank)], rank] {
+      report.rank = rank;
+      detail::catching(report, [&] { report = body(rank); });
+    });
   for (auto& thread : threads) thread.join();
   return reports;
 }

@@ -238,3 +238,26 @@ TEST_CASE("a message that never comes, or a rank that is gone, stops every rank 
     if (!gone) CHECK(to_string(reports[2]).find("2RECV_F2") != std::string::npos);
   }
 }
+
+TEST_CASE("what a handler's stop or a thread's body throws is a failure, not the end of the process") {
+  auto const plan = plan_communication(one_f_one_b{2, 2});
+  buffer_plan const buffers(plan);
+  struct clumsy : scribe {
+    bool backward(op) { return false; }
+    void stop(run_report const&) { throw std::runtime_error("nobody answers"); }
+  };
+  clumsy handler;
+  auto const report = run(rank_program(plan, buffers, 1), handler);
+  CHECK(report.status == run_status::failed);
+  CHECK(to_string(report.at) == "1B0");
+
+  auto const reports = run_on_threads(3, [&](int rank) -> run_report {
+    if (rank == 1) throw std::runtime_error("no device");
+    return {run_status::completed, rank};
+  });
+  CHECK(reports[0]);
+  CHECK(reports[1].status == run_status::failed);
+  CHECK(reports[1].rank == 1);
+  CHECK(reports[1].reason == "no device");
+  CHECK(reports[2]);
+}

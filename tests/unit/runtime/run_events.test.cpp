@@ -133,3 +133,25 @@ TEST_CASE("an event that fails is named") {
   CHECK(report.status == run_status::failed);
   CHECK(to_string(report.at) == "0COMBINE_B0");
 }
+
+TEST_CASE("hooks surround every event: a collective from its start to its finish") {
+  struct profiled : observer {
+    std::set<std::uint32_t> open = {};
+    std::size_t opened = 0;
+    void before(event const& e) {
+      if (!open.insert(e.message).second || ended.count(e.message) != 0) fault = "opened twice";
+      ++opened;
+    }
+    void after(event const& e) {
+      if (open.erase(e.message) != 1 || ended.count(e.message) != 1) fault = "closed before it ended";
+    }
+  };
+  auto const graph = lower_moe(generate(dual_pipe_v{.ranks = 1, .microbatches = 4}));
+  execution_order const order(graph);
+  thread_transport<std::uint32_t> mail(graph.size(), 1, 1s);
+  profiled handler{{graph, mail, 0}};
+  CHECK(run(event_program(graph, order, make_timeline(graph, order, moe_cost<>{}), 0), handler));
+  CHECK(handler.fault == "");
+  CHECK(handler.opened == graph.size());
+  CHECK(handler.open.empty());
+}
