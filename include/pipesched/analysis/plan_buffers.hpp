@@ -91,25 +91,28 @@ class buffer_plan {
     detail::buffer<op> ops(entries.size());
     for (std::size_t e = 0; e < entries.size(); ++e) ops[e] = entries[e].what;
     detail::op_index const index(ops.view(), plan.where().stages(), plan.microbatches());
-    auto const last_use_of_stash = [&](std::uint32_t forward) {
-      op const f = ops[forward];
-      auto const weight = index.find(detail::op_role::weight, f.stage(), f.microbatch());
-      if (weight != detail::op_index::none) return weight;
-      auto const gradient = index.find(detail::op_role::gradient, f.stage(), f.microbatch());
-      return gradient != detail::op_index::none ? gradient : forward;  // forward-only
-    };
-    for (std::uint32_t e = 0; e < entries.size(); ++e) {
-      auto const& entry = entries[e];
-      if (entry.what.kind() == op_kind::forward) {
-        uses_[e].free_after = last_use_of_stash(e);
-      } else if (is_receive(entry.what.kind())) {
-        auto const consumer = plan.message_of(entry).consumer;
-        bool const stays = inputs == received_input::kept_for_backward && ops[consumer].kind() == op_kind::forward;
-        uses_[e].free_after = stays ? last_use_of_stash(consumer) : consumer;
-      } else if (is_send(entry.what.kind())) {
-        uses_[e].free_after = plan.row_begin(plan.message_of(entry).from_rank + 1) - 1;
-      } else if (entry.is_communication()) {
-        uses_[plan.message_of(entry).send].free_after = e;
+    for (int rank = 0; rank < plan.ranks(); ++rank) {
+      auto const last_of_row = plan.row_begin(rank + 1) - 1;
+      auto const last_use_of_stash = [&](std::uint32_t forward) {
+        op const f = ops[forward];
+        auto last = index.find(detail::op_role::weight, f.stage(), f.microbatch());
+        if (last == detail::op_index::none) last = index.find(detail::op_role::gradient, f.stage(), f.microbatch());
+        if (last == detail::op_index::none) return forward;                 // forward-only
+        return last > forward && last <= last_of_row ? last : last_of_row;  // a row that was read may not have it
+      };
+      for (auto e = plan.row_begin(rank); e < plan.row_begin(rank + 1); ++e) {
+        auto const& entry = entries[e];
+        if (entry.what.kind() == op_kind::forward) {
+          uses_[e].free_after = last_use_of_stash(e);
+        } else if (is_receive(entry.what.kind())) {
+          auto const consumer = plan.message_of(entry).consumer;
+          bool const stays = inputs == received_input::kept_for_backward && ops[consumer].kind() == op_kind::forward;
+          uses_[e].free_after = stays ? last_use_of_stash(consumer) : consumer;
+        } else if (is_send(entry.what.kind())) {
+          uses_[e].free_after = last_of_row;
+        } else if (entry.is_communication()) {
+          uses_[plan.message_of(entry).send].free_after = e;
+        }
       }
     }
   }

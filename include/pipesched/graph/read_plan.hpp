@@ -46,16 +46,34 @@ struct message_end {
   return ends;
 }
 
+/// The number of results that another rank needs.
+[[nodiscard]] constexpr std::size_t needed_messages(communication_plan::parts const& plan, op_index const& index) {
+  std::size_t count = 0;
+  for (std::size_t rank = 0; rank + 1 < plan.row_begin.size(); ++rank)
+    for (auto e = plan.row_begin[rank]; e < plan.row_begin[rank + 1]; ++e) {
+      op const o = plan.entries[e].what;
+      if (!is_chunk_op(o.kind()) || o.kind() == op_kind::backward_weight || index.find(o) != e) continue;
+      auto const consumer =
+          index.find(role_of(o.kind()), o.kind() == op_kind::forward ? o.stage() + 1 : o.stage() - 1, o.microbatch());
+      count += consumer != op_index::none && (consumer < plan.row_begin[rank] || consumer >= plan.row_begin[rank + 1]);
+    }
+  return count;
+}
+
 }  // namespace detail
 
-/// The plan of `programs`, one per rank, where every SEND has its producer, and every RECV its SEND on another rank and
-/// its consumer; nothing where one of them is missing or there twice, or a WAIT_SEND waits for no send: the checker
-/// names it. Sends pair with receives as in torch.distributed.pipelining: between neighbouring stages. A SEND that
-/// nobody receives stays, and hangs what waits for it. Whether the ops are in an order that can run is a question for
-/// `check_transport`. Time: n log n in the messages.
-/// Throws `parameter_error` for a wrong number of programs and for ops out of range, as `schedule` does.
+/// The plan of `programs`, one per rank, where every SEND has its producer, every RECV its SEND on another rank and its
+/// consumer, and every op that needs another rank's result its RECV; nothing where one of them is missing, there twice,
+/// or out of the range of stages and microbatches, or a WAIT_SEND waits for no send: the checker names it. Sends
+/// pair with receives as in torch.distributed.pipelining: between neighbouring stages. A SEND to a stage that does not
+/// run the microbatch stays, and hangs what waits for it. Whether the ops are in an order that can run is a question
+/// for `check_transport`. Time: n log n in the messages. Throws `parameter_error` for a wrong number of programs, as
+/// `schedule` does.
 [[nodiscard]] constexpr std::optional<communication_plan> read_plan(placement const& where, std::int64_t microbatches,
                                                                     std::vector<std::vector<op>> const& programs) {
+  for (auto const& program : programs)
+    for (op o : program)
+      if (o.stage() >= where.stages() || o.replica() >= where.replicas() || o.microbatch() >= microbatches) return {};
   schedule const rows(where, microbatches, programs);
   communication_plan::parts plan{where, microbatches, comm_policy::custom};
   for (auto offset : rows.offsets()) plan.row_begin.push_back(std::uint32_t(offset));
@@ -67,6 +85,7 @@ struct message_end {
   auto const receives = detail::ends_of(plan, is_receive);
   auto const waits = detail::ends_of(
       plan, [](op_kind k) { return k == op_kind::wait_send_forward || k == op_kind::wait_send_backward; });
+  static_assert(detail::op_index::none == message::nobody);
   detail::op_index const index(rows.ops(), where.stages(), microbatches);
   auto const rank_of = [&](std::uint32_t entry) {
     auto const after = std::upper_bound(plan.row_begin.begin(), plan.row_begin.end(), entry);
@@ -86,23 +105,24 @@ struct message_end {
     m = message{index.find(role, send.stage(), send.microbatch()),
                 sends[i].entry,
                 message::nobody,
-                message::nobody,
+                index.find(role, next_stage, send.microbatch()),
                 rank_of(sends[i].entry),
                 where.rank_of(next_stage, send.replica()),
                 forward ? edge_kind::activation : edge_kind::gradient};
     if (m.producer == detail::op_index::none || rank_of(m.producer) != m.from_rank) return {};
     plan.entries[m.send].message = std::uint32_t(i);
-    if (received != receives.end() && received->key == sends[i].key) {
+    bool const is_received = received != receives.end() && received->key == sends[i].key;
+    if (is_received != (m.consumer != message::nobody)) return {};
+    if (is_received) {
       m.receive = received->entry;
       m.to_rank = rank_of(m.receive);
-      m.consumer = index.find(role, next_stage, send.microbatch());
-      if (m.consumer == detail::op_index::none || rank_of(m.consumer) != m.to_rank) return {};
+      if (rank_of(m.consumer) != m.to_rank) return {};
       plan.entries[m.receive].message = std::uint32_t(i);
       ++received;
     }
     if (m.from_rank == m.to_rank) return {};
   }
-  if (received != receives.end()) return {};
+  if (received != receives.end() || detail::needed_messages(plan, index) != receives.size()) return {};
   for (auto const& wait : waits) {
     auto const send =
         std::lower_bound(sends.begin(), sends.end(), wait.key, [](auto const& s, auto key) { return s.key < key; });

@@ -5,8 +5,10 @@
 #include <array>
 #include <fstream>
 #include <iterator>
+#include <set>
 #include <sstream>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <pipesched/analysis/timeline.hpp>
@@ -14,9 +16,7 @@
 #include <pipesched/core/schedule_builder.hpp>
 #include <pipesched/graph/plan_communication.hpp>
 #include <pipesched/graph/read_plan.hpp>
-#include <pipesched/schedules/interleaved.hpp>
-#include <pipesched/schedules/one_f_one_b.hpp>
-#include <pipesched/schedules/zb_v.hpp>
+#include <pipesched/schedules/registry.hpp>
 
 #include "support/built_in_schedules.hpp"
 
@@ -99,18 +99,28 @@ constexpr int microbatch_step = 1;
 /// What `is_deadlock_free` says of a policy: where it is free, no built-in schedule hangs; elsewhere, one does.
 void check_claims(comm_policy policy) {
   bool found[std::size(all_transports)] = {};
+  std::set<std::string_view> seen;
+  auto const check_schedule = [&](schedule const& s) {
+    seen.insert(*std::find(schedule_names.begin(), schedule_names.end(), s.name()));
+    auto const plan = plan_communication(s, policy);
+    for (auto kind : all_transports) {
+      if (check_transport(plan, {kind}).deadlock_free()) continue;
+      found[int(kind)] = true;
+      if (is_deadlock_free(policy, kind))
+        FAIL(s.name() << ", " << s.ranks() << " ranks, " << s.stages() << " stages, " << s.microbatches()
+                      << " microbatches: " << name_of(kind));
+    }
+  };
   for (int ranks = 1; ranks <= 8; ++ranks)
-    for (int chunks = 1; chunks <= 4; ++chunks)
-      for (int microbatches = 1; microbatches <= 24; microbatches += microbatch_step)
-        test_support::for_each_built_in(ranks, chunks, microbatches, [&](schedule const& s) {
-          auto const plan = plan_communication(s, policy);
-          for (auto kind : all_transports) {
-            if (check_transport(plan, {kind}).deadlock_free()) continue;
-            found[int(kind)] = true;
-            if (is_deadlock_free(policy, kind))
-              FAIL(s.name() << " " << ranks << " " << chunks << " " << microbatches << " " << name_of(kind));
-          }
-        });
+    for (int microbatches = 1; microbatches <= 24; microbatches += microbatch_step) {
+      for (int chunks = 1; chunks <= 4; ++chunks)
+        test_support::for_each_built_in(ranks, chunks, microbatches, check_schedule);
+      for (int pipelines = 4; pipelines <= ranks; pipelines += 2)
+        if (chimera const more{ranks, microbatches, pipelines}; !more.check()) check_schedule(generate(more));
+      for (int group = ranks + 1; group <= microbatches; ++group)
+        if (interleaved const ragged{ranks, microbatches, 2, group}; !ragged.check()) check_schedule(generate(ragged));
+    }
+  CHECK(seen.size() == schedule_names.size());
   for (auto kind : all_transports) {
     INFO(name_of(policy) << " " << name_of(kind));
     CHECK(found[int(kind)] == !is_deadlock_free(policy, kind));

@@ -191,8 +191,17 @@ TEST_CASE("programs with a message that is not whole are no plan") {
       CHECK_FALSE(read_plan(plan.where(), 2, changed));
       changed = rows;
       changed[rank].erase(changed[rank].begin() + std::ptrdiff_t(i));
-      CHECK(read_plan(plan.where(), 2, changed).has_value() == is_receive(kind));  // a send to nobody may stay
+      CHECK_FALSE(read_plan(plan.where(), 2, changed));
+      changed = rows;
+      changed[rank][i] = op(kind, stage_id{rows[rank][i].stage()}, microbatch_id{2});  // the step has 0 and 1
+      CHECK_FALSE(read_plan(plan.where(), 2, changed));
     }
+}
+
+TEST_CASE("programs in which an op needs another rank's result are no plan without its message") {
+  CHECK_FALSE(read_plan(placement::linear(2), 1,
+                        {{forward(stage_id{0}, microbatch_id{0})}, {forward(stage_id{1}, microbatch_id{0})}}));
+  CHECK(read_plan(placement::linear(1), 1, {{forward(stage_id{0}, microbatch_id{0})}}));
 }
 
 TEST_CASE("plans differ in their digest by policy, and equal plans agree") {
