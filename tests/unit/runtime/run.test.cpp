@@ -11,6 +11,7 @@
 #include <pipesched/graph/plan_communication.hpp>
 #include <pipesched/runtime/run.hpp>
 #include <pipesched/runtime/threads.hpp>
+#include <pipesched/schedules/registry.hpp>
 
 #include "support/built_in_schedules.hpp"
 

@@ -14,6 +14,7 @@
 #include <pipesched/graph/plan_communication.hpp>
 #include <pipesched/runtime/run_events.hpp>
 #include <pipesched/runtime/threads.hpp>
+#include <pipesched/schedules/registry.hpp>
 
 #include "support/built_in_schedules.hpp"
 
