@@ -177,7 +177,7 @@ class plan_writer {
     auto const last_arrival = first_arrival_[std::size_t(rank) + 1];
     auto const first_sent = first_sent_[std::size_t(rank)];
     auto const last_sent = first_sent_[std::size_t(rank) + 1];
-    ends_.resize(last_arrival - arrival + last_sent - first_sent);
+    ends_.resize(last_arrival - arrival + last_sent - first_sent, message_end{});
     runs_.assign(1, 0);
     moment latest = 0;
     std::size_t count = 0;
@@ -199,7 +199,7 @@ class plan_writer {
   /// not constexpr.
   constexpr void sort_ends() {
     while (runs_.size() > 1) {
-      merged_.resize(ends_.size());
+      merged_.resize(ends_.size(), message_end{});
       auto const at = [&](std::size_t run) {
         return ends_.cbegin() + std::ptrdiff_t(run < runs_.size() ? runs_[run] : ends_.size());
       };
