@@ -52,12 +52,13 @@ function arrow(schedule, fromOp, toOp, color, dash) {
   if (!from || !to) return;
   const x0 = from.x + from.w, y0 = from.y + from.h / 2, x1 = to.x, y1 = to.y + to.h / 2;
   const bend = Math.max(12, Math.abs(x1 - x0) / 2);
+  const lift = Math.abs(y1 - y0) < 1 ? Math.min(2 * from.h, Math.abs(x1 - x0) / 2) : 0;  // along a row it passes above the ops between
   front.strokeStyle = front.fillStyle = color;
   front.lineWidth = 1.6;
   front.setLineDash(dash);
   front.beginPath();
   front.moveTo(x0, y0);
-  front.bezierCurveTo(x0 + bend, y0, x1 - bend, y1, x1 - 5, y1);
+  front.bezierCurveTo(x0 + bend, y0 - lift, x1 - bend, y1 - lift, x1 - 5, y1);
   front.stroke();
   front.setLineDash([]);
   front.beginPath();

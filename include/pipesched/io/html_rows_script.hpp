@@ -81,6 +81,20 @@ function drawLane(row) {
   });
 }
 
+const labelFont = size => `${size}px system-ui, Helvetica, Arial, sans-serif`;
+const labelWidths = new Map();
+/** In pixels; measured once per label. */
+function labelWidth(text, size) {
+  const key = size + ' ' + text;
+  let known = labelWidths.get(key);
+  if (known === undefined) {
+    back.font = labelFont(size);
+    known = back.measureText(text).width;
+    labelWidths.set(key, known);
+  }
+  return known;
+}
+
 /** Each op as a box with its label. */
 function drawOps(row, begin, finish) {
   const { schedule, y } = row;
@@ -103,10 +117,10 @@ function drawOps(row, begin, finish) {
       back.fillRect(x, top, w, h);
     }
     const size = Math.min(11, h - 1);
-    const label = [schedule.label(op), String(schedule.microbatch[op])].find(text => text.length * size * 0.58 + 2 < w);
+    const label = [schedule.label(op), String(schedule.microbatch[op])].find(text => labelWidth(text, size) + 2 < w);
     if (label && size > 5) {
       back.fillStyle = dimmed ? colors.text : '#000';
-      back.font = `${size}px system-ui, Helvetica, Arial, sans-serif`;
+      back.font = labelFont(size);
       back.fillText(label, (Math.max(x, margin) + Math.min(x + w, width)) / 2, top + h / 2 + size * 0.36);
     }
     if (partner >= 0 && partner < op && w > 4) {
