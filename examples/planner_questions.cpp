@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <cstdlib>
+#include <string>
 #include <string_view>
 
 #include <fmt/format.h>
@@ -129,26 +130,76 @@ bool expected_bubble() {
   return bounded;
 }
 
+std::string percent(double share) { return fmt::format("{:.1f} %", 100 * share); }
+
+/// DeepSeek-V3's step by what it is spent on, in seconds, and by op and layer, in milliseconds: arXiv 2505.09343, table
+/// 4, whose op times docs/moe.md takes apart.
+void deepseek_by_part(ranked_plan const& step) {
+  constexpr double of_step = 19.93;
+  constexpr double of_bubble = 2.06;
+  constexpr double of_optimizer = 0.29;
+  auto const bubble = step.bubble_fraction * step.pipeline_time;
+  text_table parts({"DeepSeek-V3's step, seconds", "published", "predicted"}, 1);
+  auto const line = [&](std::string_view part, double published, double predicted) {
+    parts.add({std::string(part), fmt::format("{:.2f}", published), fmt::format("{:.2f}", predicted)});
+  };
+  line("bubble", of_bubble, bubble);
+  line("optimizer, gradients and weights", of_optimizer, step.optimizer_time + step.exposed_data);
+  line("ops", of_step - of_bubble - of_optimizer, step.pipeline_time - bubble);
+  fmt::print("\n{}", parts.text());
+
+  model_costs const costs(deepseek_v3(), deepseek_v3_cluster(), step.shape.sizes);
+  auto const layer = costs.layer(true).events.chunk_cost(1);
+  auto const stage = stages_of(costs, *read_layout(step.layout).layout)[8];  // four layers with experts
+  text_table ops({"a layer of it, milliseconds", "published", "predicted"}, 1);
+  auto const op_line = [&](std::string_view part, double published, double predicted) {
+    ops.add({std::string(part), fmt::format("{:.1f}", published), fmt::format("{:.1f}", 1e3 * predicted)});
+  };
+  // Of 16 stages with 61 layers.
+  constexpr double layers = 61.0 / 16;
+  op_line("forward", 57.6 / layers, layer.forward);
+  op_line("backward for the input", 101.4 / layers, layer.backward_input);
+  op_line("backward for the weights", 24.5 / layers, layer.backward_weight);
+  op_line("overlapped pair", 139.0 / layers, stage.pair / double(stage.layers));
+  fmt::print("\n{}", ops.text());
+}
+
 bool published_figures() {
-  fmt::print("Published figures beside predictions\n");
-  text_table table({"run", "published", "predicted"}, 1);
-  auto const percent = [](double share) { return fmt::format("{:.1f} %", 100 * share); };
+  fmt::print("Published figures beside predictions, MFU with attention's whole matrix and with its causal half\n");
+  text_table table({"run", "published", "whole", "causal"}, 1);
+  auto const row = [&](std::string_view run, std::string_view published, ranked_plan const& e) {
+    table.add({std::string(run), std::string(published), percent(e.mfu), percent(e.mfu_causal)});
+  };
   auto const v3 = deepseek_step("dualpipe");
-  table.add({"DeepSeek-V3, 2048 H800, MFU, whole attention", "43.7 %", percent(v3.mfu)});
-  table.add({"DeepSeek-V3, 2048 H800, MFU, causal", "38.9 %", percent(v3.mfu_causal)});
-  table.add({"DeepSeek-V3, 2048 H800, step in seconds", "19.93", fmt::format("{:.2f}", v3.step_time)});
+  row("DeepSeek-V3, 2048 H800", "43.7 %, causal 38.9 %", v3);
 
   plan_request llama{llama_3_405b(), llama_3_405b_cluster()};
-  plan_shape const shape{.schedule = "interleaved-1f1b", .pipeline = 16, .chunks = 8, .sizes = {.tensor = 8}};
+  plan_shape shape{.schedule = "interleaved-1f1b", .pipeline = 16, .chunks = 8, .sizes = {.tensor = 8}};
   auto const all = evaluate_plan(llama, shape);
+  auto slower = llama;
+  slower.cluster.bf16_share = 0.55;
+  auto const with_slower_products = evaluate_plan(slower, shape);
   llama.cluster.gpus = 8192;
   auto const half = evaluate_plan(llama, shape);
-  table.add({"Llama 3 405B, 8192 H100, MFU", "43 %", percent(half.mfu)});
-  table.add({"Llama 3 405B, 16384 H100, MFU", "41 %", percent(all.mfu)});
+  row("Llama 3 405B, 8192 H100", "43 %", half);
+  row("Llama 3 405B, 16384 H100", "41 %", all);
+  row("  with bf16_share 0.55 in place of 0.65", "", with_slower_products);
+  // As many tokens in sequences of 128 Ki, each on 16 context-parallel ranks.
+  plan_request longer{llama_3_405b(), llama_3_405b_cluster()};
+  longer.model.sequence = 131072;
+  longer.model.batch = 128;
+  shape.sizes.context = 16;
+  auto const context = evaluate_plan(longer, shape);
+  row("Llama 3 405B, sequences of 131072", "38 %", context);
+  longer.cluster.attention_share = 0.5;
+  row("  with attention_share 0.5 in place of 0.35", "", evaluate_plan(longer, shape));
   fmt::print("{}", table.text());
   fmt::print("Llama 3 405B, bubble: {} on 8192, {} on 16384 GPUs\n", percent(half.bubble_fraction),
              percent(all.bubble_fraction));
-  return v3.mfu > 0.437 && v3.mfu < 0.6 && all.mfu < half.mfu && all.mfu > 0.38;
+  fmt::print("Llama 3 405B, keys and values of sequences of 131072: {:.2f} s of {:.2f}\n", context.exposed_context,
+             context.step_time);
+  deepseek_by_part(v3);
+  return v3.mfu > 0.437 && v3.mfu < 0.6 && all.mfu < half.mfu && all.mfu > 0.38 && context.mfu_causal < all.mfu_causal;
 }
 
 }  // namespace

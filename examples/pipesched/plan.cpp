@@ -55,17 +55,17 @@ outcome make_plan(plan_command const& command) {
   require_none(command.model, std::move(model.diagnostics));
   auto cluster = pipesched::read_cluster(read_file(command.cluster));
   require_none(command.cluster, std::move(cluster.diagnostics));
-  pipesched::plan_request const request{model.model, cluster.cluster, model.choices};
+  auto const listed = command.top ? parse_count("top", *command.top) : 10;
+  pipesched::plan_request const request{model.model, cluster.cluster, model.choices, listed};
   if (auto wrong = pipesched::check_request(request); !wrong.empty()) throw invalid_file(std::move(wrong));
 
-  auto const most = command.top ? std::size_t(parse_count("top", *command.top)) : 10;
   auto const result = pipesched::plan(request, progress_line());
   if (command.format == "json")
-    write_stdout(pipesched::plan_json(result, request, most));
+    write_stdout(pipesched::plan_json(result, request));
   else if (result.failure)
     std::fputs(pipesched::failure_text(*result.failure).c_str(), stderr);
   else
-    write_stdout(pipesched::plan_text(result, request, most));
+    write_stdout(pipesched::plan_text(result, request));
   return result.failure ? outcome::invalid : outcome::done;
 }
 

@@ -140,6 +140,7 @@
 #include <pipesched/runtime/run_events.hpp>
 #include <pipesched/runtime/threads.hpp>
 
+#include <pipesched/planner/bounds.hpp>
 #include <pipesched/planner/cluster.hpp>
 #include <pipesched/planner/evaluate.hpp>
 #include <pipesched/planner/failure.hpp>
@@ -155,6 +156,7 @@
 #include <pipesched/planner/presets.hpp>
 #include <pipesched/planner/search.hpp>
 #include <pipesched/planner/shape_grid.hpp>
+#include <pipesched/planner/shape_list.hpp>
 #include <pipesched/planner/stage_costs.hpp>
 #include <pipesched/planner/sweep.hpp>
 

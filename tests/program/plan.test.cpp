@@ -53,7 +53,7 @@ TEST_CASE("plan without an answer names the constraint, with status 1", "[progra
 TEST_CASE("plan names what is wrong in a file, with status 1, or on the command line, with status 2", "[program]") {
   auto const wrong = run_program(arguments(R"({"gpus": "many"})", tiny));
   CHECK(wrong.status == 1);
-  CHECK_THAT(wrong.output, contains("cluster.gpus: is of a wrong kind"));
+  CHECK_THAT(wrong.output, contains("cluster.gpus: is \"many\"; expected a whole number"));
   CHECK(run_program(arguments("[[[", tiny)).status == 1);
   CHECK(run_program(arguments(R"({"gpus": 0})", tiny)).status == 1);
   CHECK(run_program("plan --cluster no_such_file.json --model no_such_file.json").status == 2);

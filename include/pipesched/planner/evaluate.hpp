@@ -84,8 +84,8 @@ struct data_times {
   auto const& m = costs.model();
   auto const& sizes = costs.sizes();
   auto const on_gpu = parameters_per_gpu(count, sizes);
-  auto const ranks = double(sizes.data * replicas);
-  auto const expert_ranks = std::max(1.0, ranks * double(sizes.tensor) / double(sizes.expert));
+  auto const ranks = double(sizes.copies() * replicas);
+  auto const expert_ranks = double(sizes.expert_copies() * replicas);
   auto const moved =
       double(on_gpu.shared) * (ranks - 1) / ranks + double(on_gpu.expert) * (expert_ranks - 1) / expert_ranks;
   auto const bandwidth = costs.cluster().bandwidth_within(costs.cluster().gpus);
@@ -197,22 +197,22 @@ class data_exchange {
   plan_memory fullest;
   for (int rank = 0; rank < graph.ranks(); ++rank) {
     plan_memory held{.rank = rank};
-    std::int64_t recomputation = 0;
+    std::int64_t besides = 0;
     for (auto const copy : where.held_by(rank)) {
       held.states += states[std::size_t(copy.stage)];
-      recomputation = std::max(recomputation, stages[std::size_t(copy.stage)].recomputation);
+      besides = std::max(besides, stages[std::size_t(copy.stage)].besides);
     }
-    held.activations = peak_activations(graph, rank, model).held + recomputation;
+    held.activations = peak_activations(graph, rank, model).held + besides;
     if (rank == 0 || held.total() > fullest.total()) fullest = held;
   }
   return fullest;
 }
 
-/// The figures of a shape. `order` must be that of `graph`, the graph that of the shape's schedule.
-[[nodiscard]] inline ranked_plan evaluate(plan_shape const& shape, op_graph const& graph, execution_order const& order,
-                                          model_costs const& costs, std::vector<stage_figures> const& stages) {
-  ranked_plan entry{.shape = shape};
-  entry.memory = fullest_rank(graph, costs, stages);
+/// The figures of a shape but its memory. `order` must be that of `graph`, the graph that of the shape's schedule.
+[[nodiscard]] inline ranked_plan evaluate(plan_shape const& shape, plan_memory const& memory, op_graph const& graph,
+                                          execution_order const& order, model_costs const& costs,
+                                          std::vector<stage_figures> const& stages) {
+  ranked_plan entry{.shape = shape, .memory = memory};
   plan_cost const cost{&stages, costs.transfer()};
   auto const times = make_timeline(graph, order, cost);
   auto const sums = detail::exposed_within(times, stages);
@@ -220,10 +220,11 @@ class data_exchange {
   entry.pipeline_time = times.makespan();
   entry.bubble_fraction = 1 - sums.busy / (ranks * entry.pipeline_time);
 
-  double tensor = 0;
-  for (auto const& stage : stages) tensor += stage.exposed_tensor;
-  entry.exposed_tensor = tensor * double(shape.microbatches) / ranks;
-  entry.exposed_all_to_all = std::max(sums.all / ranks - entry.exposed_tensor, 0.0);
+  for (auto const& stage : stages) {
+    entry.exposed_tensor += stage.exposed_tensor * double(shape.microbatches) / ranks;
+    entry.exposed_context += stage.exposed_context * double(shape.microbatches) / ranks;
+  }
+  entry.exposed_all_to_all = std::max(sums.all / ranks - entry.exposed_tensor - entry.exposed_context, 0.0);
   entry.exposed_data = detail::data_exchange(graph, times, costs, stages).exposed();
   entry.optimizer_time = 2 * double(entry.memory.states.optimizer) / costs.cluster().memory_bandwidth;
   entry.parameter_copies = graph.where().replicas();

@@ -11,6 +11,7 @@
 #include <cstdlib>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -19,19 +20,11 @@
 
 #include <pipesched/planner/plan.hpp>
 #include <pipesched/planner/search.hpp>
+#include <pipesched/planner/shape_list.hpp>
 
 namespace pipesched {
 inline namespace v0 {
 namespace detail {
-
-/// The best plan of a request, if there is one.
-[[nodiscard]] inline std::optional<ranked_plan> best_of(plan_request const& request) {
-  if (request.model.check() || request.cluster.check()) return {};
-  shape_list const list(request);
-  auto found = compute(request, list.shapes(), [](std::int64_t, std::int64_t) {});
-  if (found.entries.empty()) return {};
-  return std::move(found.entries.front());
-}
 
 /// A request that differs in one thing.
 struct relaxed_request {
@@ -39,20 +32,24 @@ struct relaxed_request {
   plan_request request;
 };
 
-/// Collects changes of a request, those that help against `constraint` first.
+/// Collects changes of a request that may help against a constraint, the smallest of each kind first.
 class relaxations {
  public:
-  relaxations(plan_request const& request, std::string const& constraint) : request_(request) {
-    if (constraint == "memory") {
+  relaxations(plan_request const& request, shape_list const& shapes, std::string_view constraint)
+      : request_(request), shapes_(shapes) {
+    auto const is = [&](auto... names) { return ((constraint == names) || ...); };
+    if (is("memory")) {
       recompute_more();
       divide_more_states();
       if (request.model.microbatch > 1) add("microbatch = 1", [](plan_request& r) { r.model.microbatch = 1; });
     }
-    if (constraint == "gpus") use_multiples_of_gpus();
-    if (constraint == "batch" || constraint == "schedule") change_batch();
+    if (is("batch", "schedule")) change_batch();
+    if (is("size")) fewer_microbatches();
+    neighbours_of_choices();
+    if (is("gpus", "batch", "experts")) change_gpus();
     leave_choices();
-    if (constraint == "memory") more_gpus();
-    if (constraint == "gpus") change_batch();
+    if (is("memory")) more_gpus();
+    if (is("gpus", "experts")) change_batch();
   }
   [[nodiscard]] std::vector<relaxed_request> const& list() const noexcept { return list_; }
 
@@ -87,6 +84,25 @@ class relaxations {
           r.cluster.gpus *= factor;
         });
   }
+
+  /// Where one size was asked for: the nearest others, below and above.
+  void neighbours_of_choices() {
+    auto const& m = request_.model;
+    neighbours("pipeline", &plan_choices::pipeline, divisors(request_.cluster.gpus, m.layers + m.mtp_layers + 2));
+    neighbours("tensor", &plan_choices::tensor, divisors(m.heads, request_.cluster.gpus_per_node));
+    neighbours("expert", &plan_choices::expert, divisors(std::max<std::int64_t>(m.experts, 1), request_.cluster.gpus));
+    neighbours("context", &plan_choices::context, divisors(m.sequence / 2, request_.cluster.gpus));
+    neighbours("chunks", &plan_choices::chunks, {1, 2, 3, 4, 5, 6, 7, 8});
+  }
+  void neighbours(std::string_view name, std::vector<std::int64_t> plan_choices::* of,
+                  std::vector<std::int64_t> sizes) {
+    auto const& asked = request_.choices.*of;
+    if (asked.size() != 1 || (name == "context" && asked.front() == 1)) return;
+    std::erase(sizes, asked.front());
+    nearest_first(sizes, asked.front());
+    for (std::size_t i = 0; i < std::min<std::size_t>(sizes.size(), 3); ++i)
+      add(fmt::format("{} = {}", name, sizes[i]), [&](plan_request& r) { r.choices.*of = {sizes[i]}; });
+  }
   void leave_choices() {
     auto const& c = request_.choices;
     if (!c.schedules.empty()) add("any schedule", [](plan_request& r) { r.choices.schedules.clear(); });
@@ -101,103 +117,118 @@ class relaxations {
         r.choices.tensor.clear();
       });
   }
-  /// The next multiples of the sizes asked for, below and above.
-  void use_multiples_of_gpus() {
-    std::int64_t unit = 1;
-    for (auto const* sizes : {&request_.choices.pipeline, &request_.choices.tensor})
-      if (!sizes->empty() && sizes->front() > 0 && sizes->front() < (1 << 20)) unit *= sizes->front();
+
+  /// The nearest numbers of GPUs that the sizes asked for divide, and the nearest powers of two.
+  void change_gpus() {
     auto const gpus = request_.cluster.gpus;
-    for (auto const near : {gpus / unit * unit, (gpus / unit + 1) * unit})
-      if (near > 0 && near != gpus)
-        add(fmt::format("gpus = {}", near), [&](plan_request& r) { r.cluster.gpus = near; });
+    auto const smallest = [](std::vector<std::int64_t> const& sizes) {
+      return sizes.empty() ? std::int64_t{1} : *std::min_element(sizes.begin(), sizes.end());
+    };
+    auto const& c = request_.choices;
+    auto const together = smallest(c.pipeline) * smallest(c.tensor) * smallest(c.context);
+    auto const unit = together <= gpus * 16 ? together : 1;
+    std::vector<std::int64_t> near{gpus / unit * unit, (gpus / unit + 1) * unit};
+    for (std::int64_t power = 1; power <= 2 * gpus; power *= 2)
+      if (2 * power > gpus) near.push_back(power);
+    std::erase_if(near, [&](std::int64_t n) { return n < 1 || n == gpus; });
+    nearest_first(near, gpus);
+    for (auto const n : near) add(fmt::format("gpus = {}", n), [&](plan_request& r) { r.cluster.gpus = n; });
   }
-  /// The nearest batches whose microbatches come out even, those that fill rounds of the pipeline included.
+  /// The nearest batches whose microbatches come out even, those that fill a pipeline once or twice included.
   void change_batch() {
     auto const& m = request_.model;
     std::vector<std::int64_t> near;
-    auto const gpus = request_.cluster.gpus;
-    for (auto const data : divisors(gpus, gpus)) {
-      auto const pipelines = request_.choices.pipeline.empty() ? divisors(gpus / data, 64) : request_.choices.pipeline;
-      for (auto const p : pipelines)
-        for (auto const rounds : {std::int64_t{1}, p, 2 * p}) {
-          auto const unit = data * m.microbatch * rounds;
-          if (p < 1 || (gpus / data) % p != 0 || unit < 1) continue;
-          near.insert(near.end(), {m.batch / unit * unit, (m.batch / unit + 1) * unit});
-        }
-    }
-    std::sort(near.begin(), near.end(), [&](std::int64_t a, std::int64_t b) {
-      return std::pair(std::abs(a - m.batch), a) < std::pair(std::abs(b - m.batch), b);
+    for (auto const& division : shapes_.divisions())
+      for (auto const rounds : {std::int64_t{1}, division.pipeline, 2 * division.pipeline}) {
+        auto const unit = division.sizes.data * m.microbatch * rounds;
+        near.insert(near.end(), {m.batch / unit * unit, (m.batch / unit + 1) * unit});
+      }
+    std::erase_if(near, [&](std::int64_t batch) { return batch < m.microbatch || batch == m.batch; });
+    nearest_first(near, m.batch);
+    for (std::size_t i = 0; i < std::min<std::size_t>(near.size(), 8); ++i)
+      add(fmt::format("batch = {}", near[i]), [&](plan_request& r) { r.model.batch = near[i]; });
+  }
+  void fewer_microbatches() {
+    for (std::int64_t factor : {2, 4, 8, 16, 64, 256, 1024})
+      if (request_.model.batch % factor == 0)
+        add(fmt::format("batch = {}", request_.model.batch / factor),
+            [&](plan_request& r) { r.model.batch /= factor; });
+  }
+
+  static void nearest_first(std::vector<std::int64_t>& values, std::int64_t to) {
+    std::sort(values.begin(), values.end(), [&](std::int64_t a, std::int64_t b) {
+      return std::pair(std::abs(a - to), a) < std::pair(std::abs(b - to), b);
     });
-    near.erase(std::unique(near.begin(), near.end()), near.end());
-    std::size_t count = 0;
-    for (auto const batch : near)
-      if (batch >= m.microbatch && batch != m.batch && count++ < 8)
-        add(fmt::format("batch = {}", batch), [&](plan_request& r) { r.model.batch = batch; });
+    values.erase(std::unique(values.begin(), values.end()), values.end());
   }
 
   plan_request const& request_;
+  shape_list const& shapes_;
   std::vector<relaxed_request> list_;
 };
 
-/// The shape that needs the least memory, with its figures.
-[[nodiscard]] inline std::optional<ranked_plan> closest_to_memory(plan_request request, search_result const& found) {
-  auto candidates = found.too_large;
-  auto far = found.far_too_large;
-  std::sort(far.begin(), far.end(), [](dropped_shape const& a, dropped_shape const& b) {
+/// Of the shapes that are too large the one that needs the least memory, with its figures; of one schedule, if one is
+/// named.
+[[nodiscard]] inline std::optional<ranked_plan> closest_to_memory(plan_request const& request,
+                                                                  search_result const& found,
+                                                                  std::string_view schedule = {}) {
+  std::vector<dropped_shape> shapes;
+  for (auto const& dropped : found.too_large)
+    if (schedule.empty() || dropped.shape.schedule == schedule) shapes.push_back(dropped);
+  std::sort(shapes.begin(), shapes.end(), [](dropped_shape const& a, dropped_shape const& b) {
     return std::tie(a.bytes, a.shape) < std::tie(b.bytes, b.shape);
   });
-  if (candidates.empty()) {
-    std::vector<plan_shape> shapes;
-    for (std::size_t i = 0; i < std::min<std::size_t>(far.size(), 32); ++i) shapes.push_back(far[i].shape);
-    request.cluster.memory = 1e13;
-    request.cluster.memory_share = 1;
-    auto computed = compute(request, shapes, [](std::int64_t, std::int64_t) {});
-    candidates = std::move(computed.entries);
+  // What is known of a shape far beyond the memory is a bound from below: the first few are computed.
+  constexpr std::size_t most = 16;
+  std::optional<ranked_plan> best;
+  for (std::size_t i = 0; i < std::min(most, shapes.size()); ++i) {
+    if (best && shapes[i].bytes >= best->memory.total()) break;
+    auto entry = figures_of(request, shapes[i].shape);
+    if (!best || entry.memory.total() < best->memory.total()) best = std::move(entry);
   }
-  if (candidates.empty()) return {};
-  return *std::min_element(candidates.begin(), candidates.end(), [](ranked_plan const& a, ranked_plan const& b) {
-    return std::pair(a.memory.total(), a.shape) < std::pair(b.memory.total(), b.shape);
-  });
+  return best;
 }
 
 /// Names the constraint that broke last, and looks for the nearest requests that have a plan.
 [[nodiscard]] inline plan_failure explain_failure(plan_request const& request, shape_list const& list,
                                                   search_result const& found) {
   plan_failure failure;
-  auto const& drops = list.drops();
-  auto const& m = request.model;
   auto const& c = request.cluster;
-  if (!found.too_large.empty() || !found.far_too_large.empty()) {
+  if (!found.too_large.empty()) {
     failure.constraint = "memory";
     failure.closest = closest_to_memory(request, found);
-    failure.message = fmt::format("no shape fits the {:.1f} GB that a GPU may fill", double(c.usable_memory()) / 1e9);
+    failure.message =
+        fmt::format("no shape fits the {:.1f} GB that a GPU may fill (memory {:.1f} GB * memory_share {})",
+                    double(c.usable_memory()) / 1e9, c.memory / 1e9, c.memory_share);
     if (failure.closest)
       failure.message += fmt::format("; the least is {:.1f} GB", double(failure.closest->memory.total()) / 1e9);
-  } else if (drops.size > 0) {
-    failure.constraint = "size";
-    failure.message = fmt::format("every shape has more than {} ops", max_planned_operations);
-  } else if (drops.schedule > 0) {
-    failure.constraint = "schedule";
-    failure.message = "no schedule is made for these shapes";
-    if (list.violation()) failure.message += ": " + list.violation()->message();
-  } else if (drops.stages > 0) {
-    failure.constraint = "stages";
-    failure.message =
-        fmt::format("the model's {} layers, embedding and head do not make as many stages", m.layers + m.mtp_layers);
-    if (request.choices.layout)
-      failure.message =
-          fmt::format("the layout's {} stages are not P * v of any shape", request.choices.layout->stages.size());
-  } else if (drops.batch > 0) {
-    failure.constraint = "batch";
-    failure.message = fmt::format("batch = {} is no multiple of data * microbatch for any sizes", m.batch);
-  } else if (drops.gpus > 0) {
-    failure.constraint = "gpus";
-    failure.message = fmt::format("gpus = {} cannot be divided among the sizes asked for", c.gpus);
   } else {
-    failure.constraint = "schedule";
-    failure.message = "the sizes and schedules asked for make no shape";
+    struct named {
+      std::int64_t plan_drops::* constraint;
+      std::string_view name;
+    };
+    // The further a shape came, the nearer it was.
+    constexpr named stages_of_search[]{{&plan_drops::size, "size"},         {&plan_drops::stages, "stages"},
+                                       {&plan_drops::schedule, "schedule"}, {&plan_drops::experts, "experts"},
+                                       {&plan_drops::batch, "batch"},       {&plan_drops::sequence, "sequence"},
+                                       {&plan_drops::heads, "heads"},       {&plan_drops::gpus, "gpus"}};
+    for (auto const& [constraint, name] : stages_of_search)
+      if (auto const example = list.broken(constraint)) {
+        failure.constraint = name;
+        failure.message = example->broken.violation.message();
+        if (constraint == &plan_drops::schedule)
+          failure.message = fmt::format("{} with pipeline = {}: {}", example->shape.schedule, example->shape.pipeline,
+                                        failure.message);
+        if (list.drops().*constraint > 1)
+          failure.message += fmt::format("; the nearest of {} shapes", list.drops().*constraint);
+        break;
+      }
+    if (failure.constraint.empty()) {
+      failure.constraint = "choices";
+      failure.message = "the schedules and chunks asked for make no shape";
+    }
   }
-  relaxations const nearby(request, failure.constraint);
+  relaxations const nearby(request, list, failure.constraint);
   for (auto const& relaxed : nearby.list()) {
     if (failure.nearest.size() == 3) break;
     if (auto best = best_of(relaxed.request)) failure.nearest.push_back({relaxed.change, *std::move(best)});

@@ -4,7 +4,6 @@
 /// \file
 /// Reads models and clusters from JSON, with nlohmann's parser; the umbrella header leaves it out.
 
-#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <optional>
@@ -17,8 +16,8 @@
 
 #include <pipesched/analysis/hardware.hpp>
 #include <pipesched/io/diagnostic.hpp>
-#include <pipesched/io/json_reader_document.hpp>
 #include <pipesched/planner/cluster.hpp>
+#include <pipesched/planner/json_reader_object.hpp>
 #include <pipesched/planner/layout.hpp>
 #include <pipesched/planner/model.hpp>
 #include <pipesched/planner/plan.hpp>
@@ -40,136 +39,36 @@ struct cluster_file {
 
 namespace detail {
 
-/// Reads the members of one object into variables, and complains of those that it was not asked for.
-class object_reader {
- public:
-  using json = nlohmann::json;
-
-  object_reader(json const& object, std::string path, std::vector<diagnostic>& diagnostics)
-      : object_(object), path_(std::move(path)), diagnostics_(diagnostics) {}
-
-  /// The member of a key that the object may have.
-  json const* find(std::string_view key) {
-    known_.push_back(key);
-    return json_members::find(object_, key);
-  }
-  void require(std::string_view key) {
-    if (!json_members::find(object_, key)) complain(key, "is missing", "a value");
-  }
-  void whole(std::string_view key, std::int64_t& into) {
-    auto const* value = find(key);
-    if (!value) return;
-    auto const number = json_members::whole_value(*value);
-    number ? void(into = *number) : complain(key, "is of a wrong kind", "a whole number");
-  }
-  void real(std::string_view key, double& into) {
-    auto const* value = find(key);
-    if (!value) return;
-    value->is_number() ? void(into = value->get<double>()) : complain(key, "is of a wrong kind", "a number");
-  }
-  void flag(std::string_view key, bool& into) {
-    auto const* value = find(key);
-    if (!value) return;
-    value->is_boolean() ? void(into = value->get<bool>()) : complain(key, "is of a wrong kind", "true or false");
-  }
-  void text(std::string_view key, std::string& into) {
-    auto const* value = find(key);
-    if (!value) return;
-    value->is_string() ? void(into = value->get<std::string>()) : complain(key, "is of a wrong kind", "a string");
-  }
-  /// One of `values`, by name.
-  template <class Value, std::size_t N>
-  void one_of(std::string_view key, Value& into, std::array<Value, N> const& values) {
-    auto const* value = find(key);
-    if (!value) return;
-    std::string expected;
-    for (auto const& candidate : values) {
-      if (value->is_string() && value->get_ref<std::string const&>() == name_of(candidate)) {
-        into = candidate;
-        return;
-      }
-      expected += (expected.empty() ? "" : ", ") + std::string(name_of(candidate));
-    }
-    complain(key, "is of a wrong value", "one of " + expected);
-  }
-  /// A bandwidth in bytes per second, or the name of a known link.
-  void bandwidth(std::string_view key, double& into) {
-    auto const* value = find(key);
-    if (!value || !value->is_string()) return value ? real(key, into) : void();
-    for (auto const& link : known_links)
-      if (link.name == value->get_ref<std::string const&>()) return void(into = link.bytes_per_second);
-    complain(key, "names no known link", "bytes per second, or a link's name such as InfiniBand NDR");
-  }
-  /// A whole number or an array of them, not too long.
-  void sizes(std::string_view key, std::vector<std::int64_t>& into) {
-    auto const* value = find(key);
-    if (!value) return;
-    into.clear();
-    auto const add = [&](json const& element) {
-      auto const number = json_members::whole_value(element);
-      if (number) into.push_back(*number);
-      return number.has_value();
-    };
-    bool const fine = value->is_array()
-                          ? value->size() <= most_choices && std::all_of(value->begin(), value->end(), add)
-                          : add(*value);
-    if (!fine) complain(key, "is of a wrong kind", fmt::format("a whole number, or at most {} of them", most_choices));
-  }
-  void names(std::string_view key, std::vector<std::string>& into) {
-    auto const* value = find(key);
-    if (!value) return;
-    bool const fine = value->is_array() && value->size() <= most_choices &&
-                      std::all_of(value->begin(), value->end(), [](json const& name) { return name.is_string(); });
-    if (!fine) return complain(key, "is of a wrong kind", "an array of names");
-    for (auto const& name : *value) into.push_back(name.get<std::string>());
-  }
-
-  void complain(std::string_view key, std::string message, std::string expected) {
-    diagnostics_.push_back({.kind = "bad_value",
-                            .op = path_ + '.' + printable(key),
-                            .message = std::move(message),
-                            .expected = std::move(expected)});
-  }
-  /// Complains of the first members that were not asked for.
-  void finish() {
-    int count = 0;
-    for (auto const& [key, value] : object_.items())
-      if (std::find(known_.begin(), known_.end(), key) == known_.end() && count++ < 8)
-        complain(key, "is unknown", "a key of the schema");
-  }
-
- private:
-  static constexpr std::size_t most_choices = 64;
-
-  json const& object_;
-  std::string path_;
-  std::vector<diagnostic>& diagnostics_;
-  std::vector<std::string_view> known_;
-};
-
 /// The preset that an object names; nothing where it names none, and a complaint where there is none of that name.
 inline std::optional<std::string> preset_of(object_reader& object) {
   std::string name;
   object.text("preset", name);
   if (name.empty()) return {};
   if (name != "deepseek-v3" && name != "llama-3-405b" && name != "llama-3-70b")
-    object.complain("preset", "is unknown", "deepseek-v3, llama-3-405b or llama-3-70b");
+    object.complain("preset", "is \"" + printable(name) + '"', "deepseek-v3, llama-3-405b or llama-3-70b");
   return name;
 }
 
 inline void read_choices(nlohmann::json const& value, plan_choices& choices, std::vector<diagnostic>& diagnostics) {
-  object_reader object(value, "choices", diagnostics);
+  object_reader object(value, "model.choices", diagnostics);
   object.sizes("pipeline", choices.pipeline);
   object.sizes("chunks", choices.chunks);
   object.sizes("tensor", choices.tensor);
   object.sizes("expert", choices.expert);
+  object.sizes("context", choices.context);
   object.names("schedules", choices.schedules);
   std::string layout;
   object.text("layout", layout);
   if (!layout.empty()) {
     auto read = read_layout(layout);
     choices.layout = std::move(read.layout);
-    for (auto& d : read.diagnostics) diagnostics.push_back(std::move(d));
+    for (auto& d : read.diagnostics) {
+      // The place is one of the layout's text, not of the file.
+      d.message = fmt::format("column {}{}{}: {}", d.column, d.op.empty() ? "" : ", ", d.op, d.message);
+      d.op = "model.choices.layout";
+      d.line = d.column = 0;
+      diagnostics.push_back(std::move(d));
+    }
   }
   object.finish();
 }
@@ -212,6 +111,7 @@ inline void read_model(nlohmann::json const& document, model_file& file) {
       "recomputation", m.recompute,
       std::array{recomputation::none, recomputation::selective, recomputation::pointwise, recomputation::full});
   object.flag("sequence_parallel", m.sequence_parallel);
+  object.one_of("context_exchange", m.exchange, std::array{context_exchange::gather, context_exchange::ring});
   object.whole("zero_stage", m.zero_stage);
   object.whole("weight_bytes", m.weight_bytes);
   object.whole("gradient_bytes", m.gradient_bytes);
@@ -220,7 +120,7 @@ inline void read_model(nlohmann::json const& document, model_file& file) {
     if (choices->is_object())
       read_choices(*choices, file.choices, file.diagnostics);
     else
-      object.complain("choices", "is of a wrong kind", "an object");
+      object.complain("choices", "is " + object.shown(*choices), "an object");
   }
   object.finish();
 }
@@ -241,7 +141,7 @@ inline void read_cluster(nlohmann::json const& document, cluster_file& file) {
     if (auto const known = find_gpu(kind))
       c.use(*known);
     else
-      for (auto const* key : {"bf16_rate", "memory", "nvlink"}) object.require(key);
+      for (auto const* key : {"bf16_rate", "memory", "nvlink"}) object.require_of_kind(key, kind);
     c.gpu = kind;
   }
   object.whole("gpus", c.gpus);
@@ -256,21 +156,11 @@ inline void read_cluster(nlohmann::json const& document, cluster_file& file) {
   object.whole("communication_multiprocessors", c.communication_multiprocessors);
   object.real("bf16_share", c.bf16_share);
   object.real("fp8_share", c.fp8_share);
+  object.real("attention_share", c.attention_share);
   object.real("link_share", c.link_share);
   object.real("memory_share", c.memory_share);
   object.real("transfer_latency", c.transfer_latency);
   object.finish();
-}
-
-/// The file's object, or nothing and a diagnostic.
-[[nodiscard]] inline std::optional<nlohmann::json> parse_object(std::string_view text,
-                                                                std::vector<diagnostic>& diagnostics) {
-  auto document = parse_json(text, diagnostics);
-  if (document && !document->is_object()) {
-    diagnostics.push_back({.kind = "bad_value", .message = "the file is no object", .expected = "a JSON object"});
-    document.reset();
-  }
-  return document;
 }
 
 }  // namespace detail
@@ -278,14 +168,15 @@ inline void read_cluster(nlohmann::json const& document, cluster_file& file) {
 /// Reads a model, how it is trained, and the choices that the planner is left with. Never throws for what is in `text`.
 [[nodiscard]] inline model_file read_model(std::string_view text) {
   model_file file;
-  if (auto const document = detail::parse_object(text, file.diagnostics)) detail::read_model(*document, file);
+  if (auto const document = detail::parse_object(text, "model", file.diagnostics)) detail::read_model(*document, file);
   return file;
 }
 
 /// Reads a cluster. Never throws for what is in `text`.
 [[nodiscard]] inline cluster_file read_cluster(std::string_view text) {
   cluster_file file;
-  if (auto const document = detail::parse_object(text, file.diagnostics)) detail::read_cluster(*document, file);
+  if (auto const document = detail::parse_object(text, "cluster", file.diagnostics))
+    detail::read_cluster(*document, file);
   return file;
 }
 

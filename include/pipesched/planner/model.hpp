@@ -28,7 +28,16 @@ enum class recomputation : std::uint8_t {
   full,  ///< all but the layer's input
 };
 
+/// How context-parallel ranks, which divide the tokens of a sequence, come to the keys and values of all of them.
+enum class context_exchange : std::uint8_t {
+  gather,  ///< an all-gather before attention, with nothing beside it (Llama 3, arXiv 2407.21783, section 3.3.2)
+  ring,    ///< from neighbour to neighbour, beside attention's core (Ring Attention, arXiv 2310.01889)
+};
+
 [[nodiscard]] constexpr std::string_view name_of(precision p) noexcept { return p == precision::bf16 ? "bf16" : "fp8"; }
+[[nodiscard]] constexpr std::string_view name_of(context_exchange e) noexcept {
+  return e == context_exchange::gather ? "gather" : "ring";
+}
 [[nodiscard]] constexpr std::string_view name_of(recomputation r) noexcept {
   switch (r) {
     case recomputation::none: return "none";
@@ -45,7 +54,7 @@ struct model_spec {
   std::int64_t layers = 1;  ///< transformer layers, without those of multi-token prediction
   std::int64_t hidden = 1;
   std::int64_t heads = 1;
-  std::int64_t kv_heads = 0;         ///< of keys and values; 0: as many as heads
+  std::int64_t kv_heads = 0;         ///< of keys and values, which divide the heads; 0: as many as heads
   std::int64_t head_size = 0;        ///< of queries and keys; 0: hidden / heads
   std::int64_t value_head_size = 0;  ///< 0: head_size
   /// Parameters of a layer's attention where they are not those of four projections (multi-head latent attention);
@@ -75,6 +84,7 @@ struct model_spec {
   precision products = precision::bf16;
   recomputation recompute = recomputation::selective;
   bool sequence_parallel = true;  ///< norms and dropout divided among tensor-parallel ranks
+  context_exchange exchange = context_exchange::gather;
   std::int64_t zero_stage = 1;    ///< divided among data-parallel ranks: 1 optimiser states, 2 gradients, 3 weights
   std::int64_t weight_bytes = 2;  ///< per parameter
   std::int64_t gradient_bytes = 4;
@@ -123,13 +133,16 @@ constexpr check_result model_spec::check() const {
            within("experts", experts, 0, 4096),
            within("mtp_layers", mtp_layers, 0, 16),
            within("batch", batch, 1, std::int64_t{1} << 31),
-           within("microbatch", microbatch, 1, batch),
+           at_least("microbatch", microbatch, 1),
+           at_most("microbatch", microbatch, batch, "batch"),
            at_most("microbatch", microbatch, most_tokens / std::max<std::int64_t>(sequence, 1), "2^20 tokens"),
            within("zero_stage", zero_stage, 0, 3),
            within("weight_bytes", weight_bytes, 1, 8),
            within("gradient_bytes", gradient_bytes, 1, 8),
            within("optimizer_bytes", optimizer_bytes, 0, 16)}))
     return wrong;
+  if (kv_heads > 0)
+    if (auto wrong = multiple_of("heads", heads, kv_heads, "kv_heads")) return wrong;
   if (head_size == 0)
     if (auto wrong = multiple_of("hidden", hidden, heads, "heads, where head_size is not given")) return wrong;
   if (!is_moe())
@@ -204,6 +217,22 @@ struct parameter_count {
   auto const h = double(m.hidden);
   if (!experts) return (m.gated_mlp ? 6.0 : 4.0) * h * double(m.inner_size());
   return 6.0 * h * double(m.expert_hidden) * double(m.top_k + m.shared_experts) + 2.0 * h * double(m.experts);
+}
+/// Elements that a layer's norms, residual sums, rotations and nonlinearity read and write besides, each fused into one
+/// kernel: of attention's half of the layer and of the MLP's, in a forward and in a backward.
+struct pointwise_elements {
+  double attention;
+  double attention_backward;
+  double mlp;
+  double mlp_backward;
+};
+[[nodiscard]] constexpr pointwise_elements pointwise_traffic(model_spec const& m, bool experts) noexcept {
+  // A norm reads the residual stream and what is added to it, and writes the sum and its result; backward alike.
+  auto const norm = 4.0 * double(m.hidden);
+  auto const rotation = 2.0 * double(m.query_size() + m.key_size());
+  auto const inner = double(experts ? m.expert_hidden * (m.top_k + m.shared_experts) : m.inner_size());
+  bool const gated = experts || m.gated_mlp;
+  return {norm + rotation, norm + rotation, norm + (gated ? 3 : 2) * inner, norm + (gated ? 5 : 3) * inner};
 }
 [[nodiscard]] constexpr double head_operations(model_spec const& m) noexcept {
   return 2.0 * double(m.hidden) * double(m.vocabulary);

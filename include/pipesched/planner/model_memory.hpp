@@ -14,8 +14,14 @@ inline namespace v0 {
 /// How many GPUs share one piece of the model, by what they share.
 struct parallel_sizes {
   std::int64_t tensor = 1;
-  std::int64_t expert = 1;  ///< among the tensor * data ranks
+  std::int64_t context = 1;  ///< the tokens of a sequence
+  std::int64_t expert = 1;   ///< among the tensor * context * data ranks
   std::int64_t data = 1;
+
+  /// Ranks that hold a copy of the parameters that are no experts'.
+  [[nodiscard]] constexpr std::int64_t copies() const noexcept { return context * data; }
+  /// Ranks that hold a copy of an expert's parameters.
+  [[nodiscard]] constexpr std::int64_t expert_copies() const noexcept { return copies() * tensor / expert; }
 };
 
 namespace detail {
@@ -44,10 +50,11 @@ namespace detail {
 /// With 16-bit products, dropout, a plain MLP of width 4h and as many key heads as heads it is the formula of
 /// Korthikanti et al. (arXiv 2205.05198): sbh(34 + 5as/h), and with t tensor-parallel ranks sbh(10 + 24/t + 5as/(ht)),
 /// or sbh/t (34 + 5as/h) with sequence parallelism; selective recomputation leaves out 5as/h, the full one leaves 2sbh.
-/// The same count covers other widths, gates, experts and FP8: per token, what each product and nonlinearity keeps.
-[[nodiscard]] constexpr std::int64_t layer_activation_bytes(model_spec const& m, bool experts,
-                                                            std::int64_t tensor = 1) noexcept {
-  auto const tokens = m.microbatch * m.sequence;
+/// Context parallelism divides all of it. The same count covers other widths, gates, experts and FP8: per token, what
+/// each product and nonlinearity keeps.
+[[nodiscard]] constexpr std::int64_t layer_activation_bytes(model_spec const& m, bool experts, std::int64_t tensor = 1,
+                                                            std::int64_t context = 1) noexcept {
+  auto const tokens = detail::divided(m.microbatch * m.sequence, context);
   auto const input = detail::product_input_bytes(m);
   auto const every_rank = m.sequence_parallel ? tensor : 1;
   if (m.recompute == recomputation::full) return detail::divided(tokens * 2 * m.hidden, every_rank);
@@ -66,15 +73,24 @@ namespace detail {
 }
 
 /// What is held besides while a layer is computed again: all that it keeps without recomputation.
-[[nodiscard]] constexpr std::int64_t recomputation_bytes(model_spec m, bool experts, std::int64_t tensor = 1) noexcept {
+[[nodiscard]] constexpr std::int64_t recomputation_bytes(model_spec m, bool experts, std::int64_t tensor = 1,
+                                                         std::int64_t context = 1) noexcept {
   if (m.recompute != recomputation::full) return 0;
   m.recompute = recomputation::selective;
-  return layer_activation_bytes(m, experts, tensor);
+  return layer_activation_bytes(m, experts, tensor, context);
+}
+
+/// The keys and values of all context-parallel ranks, 16 bit, that a GPU gathers for a layer.
+[[nodiscard]] constexpr std::int64_t gathered_bytes(model_spec const& m, std::int64_t tensor = 1,
+                                                    std::int64_t context = 1) noexcept {
+  if (context == 1) return 0;
+  return detail::divided(2 * m.microbatch * m.sequence * (m.key_size() + m.value_size()), tensor);
 }
 
 /// What the head keeps of one microbatch: its norm's and product's inputs, and logits in 32 bit.
-[[nodiscard]] constexpr std::int64_t head_activation_bytes(model_spec const& m, std::int64_t tensor = 1) noexcept {
-  auto const tokens = m.microbatch * m.sequence;
+[[nodiscard]] constexpr std::int64_t head_activation_bytes(model_spec const& m, std::int64_t tensor = 1,
+                                                           std::int64_t context = 1) noexcept {
+  auto const tokens = detail::divided(m.microbatch * m.sequence, context);
   return detail::divided(tokens * m.hidden * (2 + detail::product_input_bytes(m)), m.sequence_parallel ? tensor : 1) +
          detail::divided(tokens * 4 * m.vocabulary, tensor);
 }
@@ -102,15 +118,15 @@ struct state_bytes {
 }
 
 /// The states of `count` parameters of the whole model's piece on one GPU. ZeRO (arXiv 1910.02054) divides them among
-/// the ranks that hold copies: `data` of the shared parameters, data * tensor / expert of the experts.
+/// the ranks that hold copies: context * data of the shared parameters, context * data * tensor / expert of the
+/// experts.
 [[nodiscard]] constexpr state_bytes states_of(model_spec const& m, parameter_count count,
                                               parallel_sizes const& sizes) noexcept {
   auto const on_gpu = parameters_per_gpu(count, sizes);
-  auto const expert_copies = sizes.data * sizes.tensor / sizes.expert;
   auto const held = [&](std::int64_t bytes, std::int64_t divided_from_stage) {
     bool const shard = m.zero_stage >= divided_from_stage;
-    return bytes * (detail::divided(on_gpu.shared, shard ? sizes.data : 1) +
-                    detail::divided(on_gpu.expert, shard ? expert_copies : 1));
+    return bytes * (detail::divided(on_gpu.shared, shard ? sizes.copies() : 1) +
+                    detail::divided(on_gpu.expert, shard ? sizes.expert_copies() : 1));
   };
   return {held(m.weight_bytes, 3), held(m.gradient_bytes, 2), held(m.optimizer_bytes, 1)};
 }

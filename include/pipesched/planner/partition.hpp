@@ -26,8 +26,9 @@ struct chain_item {
 namespace detail {
 
 /// The cheapest way to cut `items` items into `stages` contiguous, possibly empty parts, by dynamic programming in
-/// O(stages * items^2). `part(from, to)` is a part's cost, or nothing where it is not allowed; `join(all, one)` adds a
-/// part to those before it. Returns the cost and where each part begins, or nothing where no cut is allowed.
+/// O(stages * items^2). `part(from, to)` is a part's cost, which grows with the part, or nothing where it is not
+/// allowed; `join(all, one)` adds a part to those before it, and is no less than either. Returns the cost and where
+/// each part begins, or nothing where no cut is allowed.
 template <class Part, class Join>
 std::optional<std::pair<double, std::vector<std::size_t>>> cut_chain(std::size_t items, std::size_t stages, Part&& part,
                                                                      Join&& join) {
@@ -41,7 +42,7 @@ std::optional<std::pair<double, std::vector<std::size_t>>> cut_chain(std::size_t
     for (std::size_t to = 0; to <= items; ++to)
       for (auto from = to + 1; from-- > 0;) {
         auto const one = part(from, to);
-        if (!one) break;  // a longer part is not allowed either
+        if (!one || *one >= next[to]) break;  // a longer part is not allowed either, or no shorter
         if (best[from] == never) continue;
         auto const all = join(best[from], *one);
         if (all < next[to]) {

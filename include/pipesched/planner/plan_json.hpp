@@ -9,6 +9,7 @@
 #include <iterator>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
@@ -24,8 +25,8 @@ inline namespace v0 {
 [[nodiscard]] inline std::string ranked_plan_json(ranked_plan const& e) {
   auto const& s = e.shape;
   auto text = fmt::format(
-      R"({{"schedule": "{}", "pipeline": {}, "chunks": {}, "microbatches": {}, "tensor": {}, "expert": {}, "data": {}, )",
-      s.schedule, s.pipeline, s.chunks, s.microbatches, s.sizes.tensor, s.sizes.expert, s.sizes.data);
+      R"({{"schedule": "{}", "pipeline": {}, "chunks": {}, "microbatches": {}, "tensor": {}, "context": {}, "expert": {}, "data": {}, )",
+      s.schedule, s.pipeline, s.chunks, s.microbatches, s.sizes.tensor, s.sizes.context, s.sizes.expert, s.sizes.data);
   text += fmt::format(R"("layout": {})", detail::json_string(e.layout));
   auto const real = [&](std::string_view key, double value) {
     text += fmt::format(R"(, "{}": {})", key, detail::json_fraction(value));
@@ -35,6 +36,7 @@ inline namespace v0 {
   real("bubble_fraction", e.bubble_fraction);
   real("exposed_all_to_all", e.exposed_all_to_all);
   real("exposed_tensor", e.exposed_tensor);
+  real("exposed_context", e.exposed_context);
   real("exposed_data", e.exposed_data);
   real("exposed_communication", e.exposed_communication());
   real("optimizer_time", e.optimizer_time);
@@ -50,38 +52,34 @@ inline namespace v0 {
              m.total());
 }
 
-/// The whole result; `most` entries are listed.
-[[nodiscard]] inline std::string plan_json(plan_result const& result, plan_request const& request,
-                                           std::size_t most = 10) {
-  auto const list = [](auto const& elements, std::size_t count, auto&& element_text) {
+/// The whole result.
+[[nodiscard]] inline std::string plan_json(plan_result const& result, plan_request const& request) {
+  auto const list = [](auto const& elements, auto&& element_text) {
     std::string text = "[";
-    for (std::size_t i = 0; i < std::min(count, elements.size()); ++i)
-      text += (i == 0 ? "\n  " : ",\n  ") + element_text(elements[i]);
+    for (std::size_t i = 0; i < elements.size(); ++i) text += (i == 0 ? "\n  " : ",\n  ") + element_text(elements[i]);
     return text + "]";
   };
   auto const quoted = [](std::string const& line) { return detail::json_string(line); };
   auto const changed = [](plan_change const& change) {
     return fmt::format(R"({{"change": {}, "same": {}, "plan": {}}})", detail::json_string(change.change), change.same,
-                       ranked_plan_json(change.entry));
+                       change.possible ? ranked_plan_json(change.entry) : "null");
   };
-  auto const all = result.entries.size() + result.alternatives.size() + result.changes.size();
-  auto const& d = result.drops;
   auto text = fmt::format(R"({{"model": {}, "parameters": {}, "gpus": {}, "gpu": {}, "usable_memory": {},)",
                           detail::json_string(request.model.name), parameters(request.model), request.cluster.gpus,
                           detail::json_string(request.cluster.gpu), request.cluster.usable_memory());
-  text += fmt::format(
-      "\n "
-      R"("considered": {}, "fitting": {}, "dropped": {{"memory": {}, "schedule": {}, "batch": {}, "gpus": {}, "stages": {}, "size": {}}},)",
-      result.considered, result.entries.size(), d.memory, d.schedule, d.batch, d.gpus, d.stages, d.size);
-  text += "\n \"plans\": " + list(result.entries, most, ranked_plan_json);
-  text += ",\n \"reasons\": " + list(reasons(result, request.cluster), all, quoted);
-  text += ",\n \"alternatives\": " + list(result.alternatives, all, ranked_plan_json);
-  text += ",\n \"changes\": " + list(result.changes, all, changed);
+  text += fmt::format("\n \"considered\": {}, \"fitting\": {}, \"dropped\": {{", result.considered, result.fitting);
+  std::string_view comma = "";
+  for (auto const& [name, count] : detail::counts_of(result.drops))
+    text += fmt::format("{}\"{}\": {}", std::exchange(comma, ", "), name, count);
+  text += "},\n \"plans\": " + list(result.entries, ranked_plan_json);
+  text += ",\n \"reasons\": " + list(reasons(result, request.cluster), quoted);
+  text += ",\n \"alternatives\": " + list(result.alternatives, ranked_plan_json);
+  text += ",\n \"changes\": " + list(result.changes, changed);
   if (result.failure) {
     auto const& f = *result.failure;
     text += fmt::format(",\n \"failure\": {{\"constraint\": {}, \"message\": {}, \"closest\": {},\n  \"nearest\": {}}}",
                         detail::json_string(f.constraint), detail::json_string(f.message),
-                        f.closest ? ranked_plan_json(*f.closest) : "null", list(f.nearest, f.nearest.size(), changed));
+                        f.closest ? ranked_plan_json(*f.closest) : "null", list(f.nearest, changed));
   }
   return text + "}\n";
 }

@@ -5,10 +5,13 @@
 /// A plan in words: the ranking, why the first comes first, and what would change that.
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
@@ -19,10 +22,11 @@
 namespace pipesched {
 inline namespace v0 {
 
-/// "dualpipe, P 16, v 1, m 120, tensor 1, expert 64, data 128".
+/// "dualpipe, P 16, v 1, m 120, tensor 1, expert 64, data 128"; with "context 16" where a sequence is divided.
 [[nodiscard]] inline std::string to_string(plan_shape const& s) {
-  return fmt::format("{}, P {}, v {}, m {}, tensor {}, expert {}, data {}", s.schedule, s.pipeline, s.chunks,
-                     s.microbatches, s.sizes.tensor, s.sizes.expert, s.sizes.data);
+  auto const context = s.sizes.context > 1 ? fmt::format(", context {}", s.sizes.context) : "";
+  return fmt::format("{}, P {}, v {}, m {}, tensor {}{}, expert {}, data {}", s.schedule, s.pipeline, s.chunks,
+                     s.microbatches, s.sizes.tensor, context, s.sizes.expert, s.sizes.data);
 }
 
 namespace detail {
@@ -36,11 +40,28 @@ struct step_part {
 };
 [[nodiscard]] inline std::vector<step_part> parts_of(ranked_plan const& e) {
   auto const bubble = e.bubble_fraction * e.pipeline_time;
+  auto const exposed = e.exposed_all_to_all + e.exposed_tensor + e.exposed_context;
   return {{"bubble", bubble},
           {"exposed all-to-alls", e.exposed_all_to_all},
           {"tensor parallelism", e.exposed_tensor},
+          {"context parallelism", e.exposed_context},
           {"data parallelism", e.exposed_data},
-          {"computation", e.pipeline_time - bubble - e.exposed_all_to_all - e.exposed_tensor + e.optimizer_time}};
+          {"optimizer", e.optimizer_time},
+          {"computation", e.pipeline_time - bubble - exposed}};
+}
+
+/// What was dropped, by the constraint's name.
+[[nodiscard]] inline std::array<std::pair<std::string_view, std::int64_t>, 10> counts_of(plan_drops const& d) {
+  return {{{"memory", d.memory},
+           {"slower", d.slower},
+           {"schedule", d.schedule},
+           {"batch", d.batch},
+           {"gpus", d.gpus},
+           {"heads", d.heads},
+           {"sequence", d.sequence},
+           {"experts", d.experts},
+           {"stages", d.stages},
+           {"size", d.size}}};
 }
 
 /// How `other` differs from the first, the largest part first: "bubble +0.90 s, exposed all-to-alls +3.10 s".
@@ -57,16 +78,15 @@ struct step_part {
   return text.empty() ? "nothing above 0.01 s" : text;
 }
 
-[[nodiscard]] inline text_table ranking(std::vector<ranked_plan> const& entries, std::size_t most) {
-  text_table table({"schedule", "P", "v", "m", "tensor", "expert", "data", "step s", "bubble", "exposed s", "GB/GPU",
-                    "MFU", "tokens/s"},
+[[nodiscard]] inline text_table ranking(std::vector<ranked_plan> const& entries) {
+  text_table table({"schedule", "P", "v", "m", "tensor", "context", "expert", "data", "step s", "bubble", "exposed s",
+                    "GB/GPU", "MFU", "tokens/s"},
                    1);
-  for (std::size_t i = 0; i < std::min(most, entries.size()); ++i) {
-    auto const& e = entries[i];
+  for (auto const& e : entries) {
     auto const& s = e.shape;
     table.add({std::string(s.schedule), fmt::format("{}", s.pipeline), fmt::format("{}", s.chunks),
-               fmt::format("{}", s.microbatches), fmt::format("{}", s.sizes.tensor), fmt::format("{}", s.sizes.expert),
-               fmt::format("{}", s.sizes.data), fmt::format("{:.2f}", e.step_time),
+               fmt::format("{}", s.microbatches), fmt::format("{}", s.sizes.tensor), fmt::format("{}", s.sizes.context),
+               fmt::format("{}", s.sizes.expert), fmt::format("{}", s.sizes.data), fmt::format("{:.2f}", e.step_time),
                fmt::format("{:.1f} %", 100 * e.bubble_fraction), fmt::format("{:.2f}", e.exposed_communication()),
                fmt::format("{:.1f}", double(e.memory.total()) / 1e9), fmt::format("{:.1f} %", 100 * e.mfu),
                fmt::format("{:.0f}", e.tokens_per_second)});
@@ -76,7 +96,7 @@ struct step_part {
 
 }  // namespace detail
 
-/// Why the first plan comes first: against the best of each other schedule, one line each.
+/// Why the first plan comes first: what its step and the best of each other schedule differ in, one line each.
 [[nodiscard]] inline std::vector<std::string> reasons(plan_result const& result, cluster_spec const& cluster) {
   std::vector<std::string> lines;
   if (result.entries.empty()) return lines;
@@ -97,10 +117,13 @@ struct step_part {
 /// What would change the choice, one line each.
 [[nodiscard]] inline std::vector<std::string> sensitivities(plan_result const& result) {
   std::vector<std::string> lines;
-  for (auto const& change : result.changes)
-    lines.push_back(change.same ? fmt::format("{}: the same, {:.2f} s", change.change, change.entry.step_time)
-                                : fmt::format("{}: {}, {:.2f} s", change.change, to_string(change.entry.shape),
-                                              change.entry.step_time));
+  for (auto const& change : result.changes) {
+    auto const then = !change.possible ? "no plan fits"
+                      : change.same
+                          ? fmt::format("the same, {:.2f} s", change.entry.step_time)
+                          : fmt::format("{}, {:.2f} s", to_string(change.entry.shape), change.entry.step_time);
+    lines.push_back(fmt::format("{}: {}", change.change, then));
+  }
   return lines;
 }
 
@@ -116,19 +139,21 @@ struct step_part {
   return text;
 }
 
-/// All of it. `most` entries are listed.
-[[nodiscard]] inline std::string plan_text(plan_result const& result, plan_request const& request,
-                                           std::size_t most = 10) {
+/// All of it.
+[[nodiscard]] inline std::string plan_text(plan_result const& result, plan_request const& request) {
   auto const& m = request.model;
   auto const& c = request.cluster;
   auto text = fmt::format("{} ({:.1f} billion parameters) on {} {}: {} shapes, {} fit\n", m.name,
-                          double(parameters(m)) / 1e9, c.gpus, c.gpu, result.considered, result.entries.size());
-  auto const& d = result.drops;
-  text += fmt::format("dropped: memory {}, schedule's limits {}, batch {}, GPUs {}, stages {}, size {}\n\n", d.memory,
-                      d.schedule, d.batch, d.gpus, d.stages, d.size);
+                          double(parameters(m)) / 1e9, c.gpus, c.gpu, result.considered, result.fitting);
+  text += "dropped:";
+  std::string_view comma = " ";
+  for (auto const& [name, count] : detail::counts_of(result.drops)) {
+    if (count > 0) text += fmt::format("{}{} {}", std::exchange(comma, ", "), name, count);
+  }
+  text += result.drops.total() == 0 ? " none\n\n" : "\n\n";
   if (result.failure) return text + failure_text(*result.failure);
 
-  text += detail::ranking(result.entries, most).text();
+  text += detail::ranking(result.entries).text();
   auto const& first = result.entries.front();
   auto const& states = first.memory.states;
   text += fmt::format("\nfirst: {}\n  layout {}\n", to_string(first.shape), first.layout);
@@ -138,7 +163,8 @@ struct step_part {
       detail::gigabytes(states.optimizer), detail::gigabytes(first.memory.activations), first.parameter_copies);
   text += "  step:";
   for (auto const& part : detail::parts_of(first))
-    text += fmt::format("{} {} {:.2f} s", part.name == "bubble" ? "" : ",", part.name, part.seconds);
+    if (part.seconds >= 0.005)
+      text += fmt::format("{} {} {:.2f} s", text.back() == ':' ? "" : ",", part.name, part.seconds);
   text += fmt::format("\n  MFU {:.1f} %, {:.1f} % with a causal mask's half of attention\n", 100 * first.mfu,
                       100 * first.mfu_causal);
   text += "\nwhy it is first\n";

@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -18,9 +19,29 @@
 #include <pipesched/planner/failure.hpp>
 #include <pipesched/planner/plan.hpp>
 #include <pipesched/planner/search.hpp>
+#include <pipesched/planner/shape_list.hpp>
+#include <pipesched/schedules/registry.hpp>
 
 namespace pipesched {
 inline namespace v0 {
+
+namespace detail {
+
+/// The first size asked for that no division has.
+[[nodiscard]] inline check_result check_choices(plan_request const& request) {
+  auto const& choices = request.choices;
+  if (auto wrong = first_violation({at_least("listed", request.listed, 1), at_most("listed", request.listed, 1 << 20)}))
+    return wrong;
+  for (auto const& [name, sizes] :
+       {std::pair("choices.pipeline", &choices.pipeline), std::pair("choices.chunks", &choices.chunks),
+        std::pair("choices.tensor", &choices.tensor), std::pair("choices.expert", &choices.expert),
+        std::pair("choices.context", &choices.context)})
+    for (auto const size : *sizes)
+      if (auto wrong = first_violation({at_least(name, size, 1), at_most(name, size, max_stages)})) return wrong;
+  return {};
+}
+
+}  // namespace detail
 
 /// What is wrong with a request before any shape is tried; empty where `plan` takes it.
 [[nodiscard]] inline std::vector<diagnostic> check_request(plan_request const& request) {
@@ -30,86 +51,73 @@ inline namespace v0 {
   };
   refuse("model", request.model.check());
   refuse("cluster", request.cluster.check());
+  refuse("model", detail::check_choices(request));
   auto const& choices = request.choices;
-  for (auto const& [name, sizes] : {std::pair("pipeline", &choices.pipeline), std::pair("chunks", &choices.chunks),
-                                    std::pair("tensor", &choices.tensor), std::pair("expert", &choices.expert)})
-    for (auto const size : *sizes)
-      refuse("choices", first_violation({at_least(name, size, 1), at_most(name, size, max_stages)}));
   for (auto const& name : choices.schedules)
     if (std::find(schedule_names.begin(), schedule_names.end(), name) == schedule_names.end())
-      wrong.push_back(
-          {.kind = "bad_value", .op = "choices", .message = unknown_schedule_message(detail::printable(name))});
+      wrong.push_back({.kind = "bad_value",
+                       .op = "model: choices.schedules",
+                       .message = unknown_schedule_message(detail::printable(name))});
   if (choices.layout)
-    for (auto& d : check_layout(*choices.layout, {.layers = request.model.layers, .mtp = request.model.mtp_layers}))
+    for (auto& d : check_layout(*choices.layout, {.layers = request.model.layers, .mtp = request.model.mtp_layers})) {
+      d.op = "model: choices.layout";
       wrong.push_back(std::move(d));
+    }
   return wrong;
 }
 
 namespace detail {
 
-/// The best entry of every schedule, the ones that fit first; without the first entry's schedule.
-[[nodiscard]] inline std::vector<ranked_plan> best_of_schedules(search_result const& found) {
+/// The best entry of every schedule but the first's; of those that fit nowhere, the one that needs the least memory.
+[[nodiscard]] inline std::vector<ranked_plan> best_of_schedules(plan_request const& request,
+                                                                search_result const& found) {
   std::vector<ranked_plan> best;
   std::vector<std::string_view> seen;
-  for (auto const* entries : {&found.entries, &found.too_large})
-    for (auto const& entry : *entries) {
-      if (std::find(seen.begin(), seen.end(), entry.shape.schedule) != seen.end()) continue;
-      seen.push_back(entry.shape.schedule);
-      if (seen.size() > 1) best.push_back(entry);
-    }
+  for (auto const& entry : found.entries) {
+    if (std::find(seen.begin(), seen.end(), entry.shape.schedule) != seen.end()) continue;
+    seen.push_back(entry.shape.schedule);
+    if (seen.size() > 1) best.push_back(entry);
+  }
+  for (auto const name : schedule_names)
+    if (std::find(seen.begin(), seen.end(), name) == seen.end())
+      if (auto entry = closest_to_memory(request, found, name)) best.push_back(*std::move(entry));
   return best;
 }
 
-/// The shapes that may come first when a circumstance changes: the fastest, those that missed the memory alone, and the
-/// best of each schedule.
-[[nodiscard]] inline std::vector<plan_shape> contenders(search_result const& found,
-                                                        std::vector<ranked_plan> const& of_schedules) {
-  constexpr std::size_t most = 48;
-  std::vector<plan_shape> shapes;
-  for (auto const* entries : {&found.entries, &found.too_large})
-    for (std::size_t i = 0; i < std::min(most, entries->size()); ++i) shapes.push_back((*entries)[i].shape);
-  for (auto const& entry : of_schedules) shapes.push_back(entry.shape);
-  std::sort(shapes.begin(), shapes.end());
-  shapes.erase(std::unique(shapes.begin(), shapes.end()), shapes.end());
-  return shapes;
-}
-
-/// Runs the contenders under other circumstances, and keeps who would then be first.
-[[nodiscard]] inline std::vector<plan_change> what_would_change(plan_request const& request, ranked_plan const& first,
-                                                                std::vector<plan_shape> const& shapes) {
+/// Plans the request again under other circumstances, and keeps who would then be first.
+template <class Progress>
+[[nodiscard]] std::vector<plan_change> what_would_change(plan_request const& request, ranked_plan const& first,
+                                                         Progress&& progress) {
   std::vector<plan_change> changes;
-  auto const with = [&](std::string text, auto&& change, std::int64_t more_microbatches = 1,
-                        std::int64_t fewer_microbatches = 1) {
+  auto const with = [&](std::string text, auto&& change) {
     auto changed = request;
     change(changed);
-    auto tried = shapes;
-    std::erase_if(tried, [&](plan_shape& shape) {
-      if (shape.microbatches % fewer_microbatches != 0) return true;
-      shape.microbatches = shape.microbatches * more_microbatches / fewer_microbatches;
-      bool possible = false;
-      with_schedule_type(shape.schedule, [&]<class Generator>() {
-        possible = !check_shape<Generator>(
-            {.ranks = shape.pipeline, .microbatches = shape.microbatches, .chunks = shape.chunks});
-      });
-      return !possible;
-    });
-    auto const found = compute(changed, tried, [](std::int64_t, std::int64_t) {});
-    if (found.entries.empty()) return;
-    auto const& now = found.entries.front();
-    bool const same = now.shape.schedule == first.shape.schedule && now.shape.pipeline == first.shape.pipeline &&
-                      now.shape.chunks == first.shape.chunks && now.shape.sizes.tensor == first.shape.sizes.tensor &&
-                      now.shape.sizes.expert == first.shape.sizes.expert;
-    changes.push_back({std::move(text), now, same});
+    auto now = best_of(changed);
+    progress();
+    if (!now) return changes.push_back({.change = std::move(text), .possible = false});
+    bool const same = now->shape.schedule == first.shape.schedule && now->shape.pipeline == first.shape.pipeline &&
+                      now->shape.chunks == first.shape.chunks && now->shape.sizes.tensor == first.shape.sizes.tensor &&
+                      now->shape.sizes.context == first.shape.sizes.context &&
+                      now->shape.sizes.expert == first.shape.sizes.expert;
+    changes.push_back({.change = std::move(text), .entry = *std::move(now), .same = same});
   };
-  with("half the network bandwidth", [](plan_request& r) { r.cluster.network /= 2; });
-  with("twice the network bandwidth", [](plan_request& r) { r.cluster.network *= 2; });
-  with("half the NVLink bandwidth", [](plan_request& r) { r.cluster.nvlink /= 2; });
-  with("half the memory", [](plan_request& r) { r.cluster.memory /= 2; });
-  with("twice the memory", [](plan_request& r) { r.cluster.memory *= 2; });
-  with("half the batch", [](plan_request& r) { r.model.batch /= 2; }, 1, 2);
-  with("twice the batch", [](plan_request& r) { r.model.batch *= 2; }, 2, 1);
+  auto const& c = request.cluster;
+  auto const& m = request.model;
+  with(fmt::format("half the network bandwidth (network = {:g})", c.network / 2),
+       [](plan_request& r) { r.cluster.network /= 2; });
+  with(fmt::format("twice the network bandwidth (network = {:g})", c.network * 2),
+       [](plan_request& r) { r.cluster.network *= 2; });
+  with(fmt::format("half the NVLink bandwidth (nvlink = {:g})", c.nvlink / 2),
+       [](plan_request& r) { r.cluster.nvlink /= 2; });
+  with(fmt::format("half the memory (memory = {:g})", c.memory / 2), [](plan_request& r) { r.cluster.memory /= 2; });
+  with(fmt::format("twice the memory (memory = {:g})", c.memory * 2), [](plan_request& r) { r.cluster.memory *= 2; });
+  if (m.batch % 2 == 0 && m.batch / 2 >= m.microbatch)
+    with(fmt::format("half the batch (batch = {})", m.batch / 2), [](plan_request& r) { r.model.batch /= 2; });
+  with(fmt::format("twice the batch (batch = {})", m.batch * 2), [](plan_request& r) { r.model.batch *= 2; });
   return changes;
 }
+/// How many changes there are at most: each counts as a group of shapes in the progress.
+inline constexpr std::int64_t most_changes = 7;
 
 }  // namespace detail
 
@@ -118,23 +126,35 @@ namespace detail {
 /// the rest by step time. The same request has the same result. Precondition: `check_request` finds nothing; throws
 /// `parameter_error` for a model or cluster out of bounds.
 ///
+/// The fastest plans come first, `request.listed` of them, and each other schedule's best. Shapes that cannot be among
+/// them, for they are slower even without a bubble, are counted and not computed.
+///
 /// `progress(done, all)` is called as shapes are done.
 template <class Progress>
 [[nodiscard]] plan_result plan(plan_request const& request, Progress&& progress) {
   require(request.model.check());
   require(request.cluster.check());
+  require(detail::check_choices(request));
   detail::shape_list const list(request);
-  auto found = detail::compute(request, list.shapes(), progress);
-  plan_result result{.considered = list.considered(), .drops = list.drops()};
-  result.drops.memory = std::int64_t(found.too_large.size() + found.far_too_large.size());
+  std::int64_t done = 0;
+  std::int64_t all = 0;
+  auto const advance = [&](std::int64_t groups, std::int64_t of) {
+    progress(done = groups, all = of + detail::most_changes);
+  };
+  auto found = detail::shape_search(request, list.shapes(), {.listed = std::size_t(request.listed)}).run(advance);
+  plan_result result{.considered = list.considered(), .fitting = found.fitting, .drops = list.drops()};
+  result.drops.memory = std::int64_t(found.too_large.size());
+  result.drops.slower = found.slower;
   if (found.entries.empty()) {
     result.failure = detail::explain_failure(request, list, found);
-    return result;
+  } else {
+    result.alternatives = detail::best_of_schedules(request, found);
+    result.changes =
+        detail::what_would_change(request, found.entries.front(), [&] { progress(std::min(++done, all), all); });
+    found.entries.resize(std::min(found.entries.size(), std::size_t(request.listed)));
+    result.entries = std::move(found.entries);
   }
-  result.alternatives = detail::best_of_schedules(found);
-  result.changes =
-      detail::what_would_change(request, found.entries.front(), detail::contenders(found, result.alternatives));
-  result.entries = std::move(found.entries);
+  if (done < all) progress(all, all);
   return result;
 }
 [[nodiscard]] inline plan_result plan(plan_request const& request) {
@@ -142,23 +162,20 @@ template <class Progress>
 }
 
 /// The figures of one division of the GPUs and one schedule, whether they fit memory or not. Throws `parameter_error`
-/// where the sizes do not divide the GPUs, the batch or the experts, or the schedule refuses the shape.
+/// where the sizes do not divide the GPUs, the heads, the sequence, the batch or the experts, or the schedule refuses
+/// the shape.
 [[nodiscard]] inline ranked_plan evaluate_plan(plan_request const& request, plan_shape shape) {
   auto const& m = request.model;
   auto const& c = request.cluster;
-  require(first_violation({m.check(), c.check(), at_least("pipeline", shape.pipeline, 1),
-                           at_least("tensor", shape.sizes.tensor, 1), at_least("expert", shape.sizes.expert, 1)}));
-  require(multiple_of("gpus", c.gpus, shape.pipeline * shape.sizes.tensor, "pipeline * tensor"));
-  shape.sizes.data = c.gpus / (shape.pipeline * shape.sizes.tensor);
-  require(multiple_of("batch", m.batch, shape.sizes.data * m.microbatch, "data * microbatch"));
-  require(multiple_of("data * tensor", shape.sizes.data * shape.sizes.tensor, shape.sizes.expert, "expert"));
+  auto const size = [](std::string_view name, std::int64_t value) {
+    return first_violation({at_least(name, value, 1), at_most(name, value, max_stages)});
+  };
+  require(first_violation({m.check(), c.check(), size("pipeline", shape.pipeline), size("tensor", shape.sizes.tensor),
+                           size("context", shape.sizes.context), size("expert", shape.sizes.expert)}));
+  if (auto const wrong = detail::check_sizes(request, shape)) require(wrong->violation);
+  shape.sizes.data = c.gpus / (shape.pipeline * shape.sizes.tensor * shape.sizes.context);
   shape.microbatches = m.batch / (shape.sizes.data * m.microbatch);
-  auto any_memory = request;
-  any_memory.cluster.memory = 1e13;
-  any_memory.cluster.memory_share = 1;
-  auto found = detail::compute(any_memory, {shape}, [](std::int64_t, std::int64_t) {});
-  require(at_least("memory", found.entries.size(), 1, "the states of a stage exceed 10 TB"));
-  return std::move(found.entries.front());
+  return detail::figures_of(request, shape);
 }
 
 }  // namespace v0

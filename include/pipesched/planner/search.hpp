@@ -2,193 +2,32 @@
 #pragma once
 
 /// \file
-/// Which shapes there are for a model on a cluster, and their figures, ranked by step time.
+/// Computes the shapes of a request, ranked by step time.
 
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <map>
-#include <numeric>
 #include <optional>
 #include <string_view>
 #include <tuple>
 #include <utility>
 #include <vector>
 
-#include <pipesched/core/schedule.hpp>
+#include <pipesched/core/placement.hpp>
 #include <pipesched/graph/build_graph.hpp>
 #include <pipesched/graph/execution_order.hpp>
+#include <pipesched/graph/op_graph.hpp>
+#include <pipesched/planner/bounds.hpp>
 #include <pipesched/planner/evaluate.hpp>
 #include <pipesched/planner/plan.hpp>
-#include <pipesched/planner/stage_costs.hpp>
+#include <pipesched/planner/shape_list.hpp>
 #include <pipesched/schedules/registry.hpp>
 
 namespace pipesched {
 inline namespace v0 {
 
 namespace detail {
-
-[[nodiscard]] inline std::vector<std::int64_t> divisors(std::int64_t n, std::int64_t most) {
-  std::vector<std::int64_t> found;
-  for (std::int64_t d = 1; d <= std::min(n, most); ++d)
-    if (n % d == 0) found.push_back(d);
-  return found;
-}
-
-/// A shape and what it needs of memory however its ops are ordered.
-struct dropped_shape {
-  plan_shape shape;
-  std::int64_t bytes;
-};
-
-/// The shapes of a request, in a fixed order, and what had to be dropped before they are computed.
-class shape_list {
- public:
-  explicit shape_list(plan_request const& request) : request_(request) {
-    auto const& m = request.model;
-    auto const& c = request.cluster;
-    pieces_ = m.layers + m.mtp_layers + 2;
-    auto const pipelines = chosen(request.choices.pipeline, divisors(c.gpus, pieces_));
-    auto const tensors = chosen(request.choices.tensor, tensor_sizes());
-    for (auto const pipeline : pipelines)
-      for (auto const tensor : tensors) add_data(pipeline, tensor);
-    std::sort(shapes_.begin(), shapes_.end(), [](plan_shape const& a, plan_shape const& b) {
-      auto const graph = [](plan_shape const& s) { return std::tie(s.pipeline, s.chunks, s.microbatches, s.schedule); };
-      return std::pair(graph(a), a) < std::pair(graph(b), b);
-    });
-  }
-
-  [[nodiscard]] std::vector<plan_shape> const& shapes() const noexcept { return shapes_; }
-  [[nodiscard]] plan_drops const& drops() const noexcept { return drops_; }
-  [[nodiscard]] std::int64_t considered() const noexcept { return considered_; }
-  /// What broke a schedule's own limits last.
-  [[nodiscard]] std::optional<parameter_violation> const& violation() const noexcept { return violation_; }
-
- private:
-  [[nodiscard]] static std::vector<std::int64_t> chosen(std::vector<std::int64_t> const& asked,
-                                                        std::vector<std::int64_t> all) {
-    return asked.empty() ? std::move(all) : asked;
-  }
-  /// Powers of two within a node, as far as the heads can be divided.
-  [[nodiscard]] std::vector<std::int64_t> tensor_sizes() const {
-    std::vector<std::int64_t> sizes;
-    auto const& c = request_.cluster;
-    for (std::int64_t t = 1; t <= c.gpus_per_node && request_.model.heads % t == 0; t *= 2) sizes.push_back(t);
-    return sizes;
-  }
-
-  /// Counts `shapes` more shapes that a constraint drops.
-  void drop(std::int64_t plan_drops::* constraint) {
-    ++considered_;
-    ++(drops_.*constraint);
-  }
-
-  void add_data(std::int64_t pipeline, std::int64_t tensor) {
-    auto const& m = request_.model;
-    auto const gpus = request_.cluster.gpus;
-    if (pipeline < 1 || tensor < 1 || tensor > gpus || pipeline > gpus || gpus % (pipeline * tensor) != 0 ||
-        m.heads % tensor != 0)
-      return drop(&plan_drops::gpus);
-    auto const data = gpus / (pipeline * tensor);
-    if (m.batch % (data * m.microbatch) != 0) return drop(&plan_drops::batch);
-    auto const experts = m.is_moe()
-                             ? chosen(request_.choices.expert, divisors(std::gcd(m.experts, data * tensor), m.experts))
-                             : std::vector<std::int64_t>{1};
-    for (auto const expert : experts) {
-      if (expert < 1 || m.experts % std::max<std::int64_t>(expert, 1) != 0 || (data * tensor) % expert != 0) {
-        drop(&plan_drops::gpus);
-        continue;
-      }
-      add_schedules({.pipeline = pipeline,
-                     .microbatches = m.batch / (data * m.microbatch),
-                     .sizes = {.tensor = tensor, .expert = expert, .data = data}});
-    }
-  }
-
-  void add_schedules(plan_shape shape) {
-    auto const& asked = request_.choices.schedules;
-    for_each_schedule([&]<class Generator>() {
-      shape.schedule = Generator::info.name;
-      if (!asked.empty() && std::find(asked.begin(), asked.end(), shape.schedule) == asked.end()) return;
-      if constexpr (has_chunks<Generator>) {
-        // One chunk makes the schedule without chunks, which has a name of its own.
-        std::vector<std::int64_t> chunks;
-        for (std::int64_t v = 2; v * shape.pipeline <= pieces_ && v <= most_chunks; ++v) chunks.push_back(v);
-        for (auto const v : chosen(request_.choices.chunks, chunks)) add<Generator>(shape, v);
-      } else {
-        add<Generator>(shape, {});
-      }
-    });
-  }
-
-  template <class Generator>
-  void add(plan_shape shape, std::optional<std::int64_t> chunks) {
-    auto const wanted = pipesched::shape{.ranks = shape.pipeline, .microbatches = shape.microbatches, .chunks = chunks};
-    if (auto const wrong = check_shape<Generator>(wanted)) {
-      violation_ = wrong;
-      return drop(&plan_drops::schedule);
-    }
-    auto const where = make_generator<Generator>(wanted).placement();
-    shape.chunks = where.stages() / where.ranks();
-    auto const& only = request_.choices.chunks;
-    if (!only.empty() && std::find(only.begin(), only.end(), shape.chunks) == only.end()) return;
-    bool const fits_layout =
-        !request_.choices.layout || request_.choices.layout->stages.size() == std::size_t(where.stages());
-    if (where.stages() > pieces_ || !fits_layout) return drop(&plan_drops::stages);
-    if (3 * where.stages() * shape.microbatches > max_planned_operations) return drop(&plan_drops::size);
-    ++considered_;
-    shapes_.push_back(shape);
-  }
-
-  static constexpr std::int64_t most_chunks = 8;
-
-  plan_request const& request_;
-  std::int64_t pieces_ = 0;
-  std::vector<plan_shape> shapes_;
-  plan_drops drops_;
-  std::int64_t considered_ = 0;
-  std::optional<parameter_violation> violation_;
-};
-
-/// The stages of every division of the model that was met.
-class stage_cache {
- public:
-  explicit stage_cache(plan_request const& request) : request_(request) {}
-
-  struct division {
-    model_costs costs;
-    pipeline_layout layout;
-    std::vector<stage_figures> stages;
-  };
-  [[nodiscard]] division const& of(plan_shape const& shape, int stages) {
-    auto const key = std::tuple(stages, shape.sizes.tensor, shape.sizes.expert, shape.sizes.data);
-    auto known = known_.find(key);
-    if (known == known_.end()) {
-      model_costs const costs(request_.model, request_.cluster, shape.sizes);
-      auto layout = request_.choices.layout ? *request_.choices.layout : balanced_layout(costs, stages);
-      auto figures = stages_of(costs, layout);
-      known = known_.emplace(key, division{costs, std::move(layout), std::move(figures)}).first;
-    }
-    return known->second;
-  }
-
- private:
-  plan_request const& request_;
-  std::map<std::tuple<int, std::int64_t, std::int64_t, std::int64_t>, division> known_;
-};
-
-/// What the fullest rank holds at least: its states, and one microbatch of each of its stages.
-[[nodiscard]] inline std::int64_t least_memory(placement const& where, stage_cache::division const& d) {
-  auto const states = states_by_stage(d.costs, d.stages, where.replicas());
-  std::vector<std::int64_t> held(std::size_t(where.ranks()), 0);
-  for (int stage = 0; stage < where.stages(); ++stage) {
-    auto const s = std::size_t(stage);
-    for (int replica = 0; replica < where.replicas(); ++replica)
-      held[std::size_t(where.rank_of(stage, replica))] +=
-          states[s].total() + (replica == 0 ? d.stages[s].activation : 0);
-  }
-  return *std::max_element(held.begin(), held.end());
-}
 
 [[nodiscard]] inline bool same_graph(plan_shape const& a, plan_shape const& b) noexcept {
   return a.schedule == b.schedule && a.pipeline == b.pipeline && a.chunks == b.chunks &&
@@ -202,50 +41,196 @@ void with_generator(plan_shape const& shape, Visit&& visit) {
                 std::forward<Visit>(visit));
 }
 
-struct search_result {
-  std::vector<ranked_plan> entries;
-  std::vector<ranked_plan> too_large;        ///< computed, and fit no memory
-  std::vector<dropped_shape> far_too_large;  ///< not computed: their states alone leave no room
+/// A shape and what it needs of memory however its ops are ordered.
+struct dropped_shape {
+  plan_shape shape;
+  std::int64_t bytes;
 };
 
-/// Computes shapes that stand side by side where they share a graph. `progress(done, all)` after each of these groups.
-template <class Progress>
-search_result compute(plan_request const& request, std::vector<plan_shape> const& shapes, Progress&& progress) {
-  search_result result;
-  stage_cache divisions(request);
-  auto const usable = request.cluster.usable_memory();
-  for (std::size_t at = 0; at < shapes.size();) {
-    auto after = at + 1;
-    while (after < shapes.size() && same_graph(shapes[at], shapes[after])) ++after;
-    with_generator(shapes[at], [&](auto const& generator) {
-      auto const where = generator.placement();
-      std::vector<plan_shape> possible;
-      for (auto i = at; i < after; ++i) {
-        auto const least = least_memory(where, divisions.of(shapes[i], where.stages()));
-        if (least > usable)
-          result.far_too_large.push_back({shapes[i], least});
-        else
-          possible.push_back(shapes[i]);
-      }
-      if (possible.empty()) return;
-      auto const graph = build_graph(generator);
-      execution_order const order(graph);
-      for (auto const& shape : possible) {
-        auto const& d = divisions.of(shape, where.stages());
-        auto entry = evaluate(shape, graph, order, d.costs, d.stages);
-        entry.layout = write_layout(d.layout);
-        (entry.memory.total() > usable ? result.too_large : result.entries).push_back(std::move(entry));
-      }
-    });
-    at = after;
-    progress(std::int64_t(at), std::int64_t(shapes.size()));
+/// What a search has to find: the `listed` fastest shapes, and the fastest of each schedule.
+struct search_goal {
+  std::size_t listed = 10;
+  bool each_schedule = true;
+};
+
+struct search_result {
+  std::vector<ranked_plan> entries;      ///< those of the goal, by step time
+  std::vector<dropped_shape> too_large;  ///< with what they need, or, far beyond the memory, a bound of it from below
+  std::int64_t fitting = 0;              ///< shapes that were computed and fit
+  std::int64_t slower = 0;               ///< shapes that were not: their least time is above what the goal asks for
+};
+
+/// The step times that a shape has to reach to matter.
+class search_limits {
+ public:
+  explicit search_limits(search_goal goal) : goal_(goal) {}
+
+  [[nodiscard]] bool matters(plan_shape const& shape, double least_time) const {
+    if (fastest_.size() < goal_.listed || least_time <= fastest_.back()) return true;
+    if (!goal_.each_schedule) return false;
+    auto const best = of_schedule_.find(shape.schedule);
+    return best == of_schedule_.end() || least_time <= best->second;
   }
-  auto const faster = [](ranked_plan const& a, ranked_plan const& b) {
-    return std::tie(a.step_time, a.shape) < std::tie(b.step_time, b.shape);
+  void add(ranked_plan const& entry) {
+    fastest_.insert(std::upper_bound(fastest_.begin(), fastest_.end(), entry.step_time), entry.step_time);
+    if (fastest_.size() > goal_.listed) fastest_.pop_back();
+    auto const [best, first] = of_schedule_.emplace(entry.shape.schedule, entry.step_time);
+    if (!first) best->second = std::min(best->second, entry.step_time);
+  }
+  /// Leaves of entries in order those that the goal asks for.
+  void keep_goal(std::vector<ranked_plan>& entries) const {
+    std::size_t at = 0;
+    std::vector<std::string_view> seen;
+    std::erase_if(entries, [&](ranked_plan const& entry) {
+      bool const first = std::find(seen.begin(), seen.end(), entry.shape.schedule) == seen.end();
+      if (first) seen.push_back(entry.shape.schedule);
+      return at++ >= goal_.listed && !(first && goal_.each_schedule);
+    });
+  }
+
+ private:
+  search_goal goal_;
+  std::vector<double> fastest_;
+  std::map<std::string_view, double> of_schedule_;
+};
+
+/// A search over shapes, in the order of their least times: what these show to be slower than the goal is not computed.
+/// The result does not depend on that order.
+class shape_search {
+ public:
+  shape_search(plan_request const& request, std::vector<plan_shape> const& shapes, search_goal goal)
+      : shapes_(shapes), divisions_(request), usable_(request.cluster.usable_memory()), limits_(goal) {
+    for (std::size_t at = 0; at < shapes.size();) {
+      auto after = at + 1;
+      while (after < shapes.size() && same_graph(shapes[at], shapes[after])) ++after;
+      with_generator(shapes[at], [&](auto const& generator) { bound(at, after, generator.placement()); });
+      at = after;
+    }
+    std::sort(groups_.begin(), groups_.end(), [](group const& a, group const& b) {
+      return std::pair(a.members.front().least_time, a.members.front().index) <
+             std::pair(b.members.front().least_time, b.members.front().index);
+    });
+  }
+
+  /// `progress(done, all)` after each group of shapes that share a graph.
+  template <class Progress>
+  [[nodiscard]] search_result run(Progress&& progress) {
+    std::int64_t done = 0;
+    for (auto const& g : groups_) {
+      with_generator(shapes_[g.members.front().index], [&](auto const& generator) { compute(g, generator); });
+      progress(++done, std::int64_t(groups_.size()));
+    }
+    std::sort(result_.entries.begin(), result_.entries.end(), [](ranked_plan const& a, ranked_plan const& b) {
+      return std::tie(a.step_time, a.shape) < std::tie(b.step_time, b.shape);
+    });
+    limits_.keep_goal(result_.entries);
+    return std::move(result_);
+  }
+
+ private:
+  struct bounded_shape {
+    std::size_t index;
+    double least_time;
   };
-  std::sort(result.entries.begin(), result.entries.end(), faster);
-  std::sort(result.too_large.begin(), result.too_large.end(), faster);
-  return result;
+  /// Shapes that share a graph, by least time.
+  struct group {
+    std::vector<bounded_shape> members;
+  };
+
+  void bound(std::size_t from, std::size_t to, placement const& where) {
+    group g;
+    for (auto i = from; i < to; ++i) {
+      auto const& d = divisions_.of(shapes_[i], where.stages());
+      if (auto const least = least_memory(where, d); least > usable_)
+        result_.too_large.push_back({shapes_[i], least});
+      else
+        g.members.push_back({i, least_time(where, d, shapes_[i].microbatches)});
+    }
+    if (g.members.empty()) return;
+    std::sort(g.members.begin(), g.members.end(), [](bounded_shape const& a, bounded_shape const& b) {
+      return std::pair(a.least_time, a.index) < std::pair(b.least_time, b.index);
+    });
+    groups_.push_back(std::move(g));
+  }
+
+  /// A graph of the same schedule with few microbatches, if this one has many: ranks hold no more in it.
+  [[nodiscard]] static std::optional<op_graph> shorter_graph(plan_shape shape) {
+    // Rounds and halves of microbatches stay whole. A ragged last round moves the groups of interleaved schedules.
+    auto const period = 4 * shape.pipeline;
+    if (shape.microbatches < 4 * period || shape.microbatches % shape.pipeline != 0) return {};
+    shape.microbatches = period + shape.microbatches % period;
+    std::optional<op_graph> graph;
+    with_schedule_type(shape.schedule, [&]<class Generator>() {
+      auto const wanted =
+          pipesched::shape{.ranks = shape.pipeline, .microbatches = shape.microbatches, .chunks = shape.chunks};
+      if (!check_shape<Generator>(wanted)) graph.emplace(build_graph(make_generator<Generator>(wanted)));
+    });
+    return graph;
+  }
+
+  template <class Generator>
+  void compute(group const& g, Generator const& generator) {
+    std::optional<op_graph> shorter;
+    std::optional<op_graph> graph;
+    std::optional<execution_order> order;
+    for (auto const& member : g.members) {
+      auto const& shape = shapes_[member.index];
+      if (!limits_.matters(shape, member.least_time)) {
+        ++result_.slower;
+        continue;
+      }
+      auto const& d = divisions_.of(shape, int(shape.pipeline * shape.chunks));
+      if (!shorter && !graph) shorter = shorter_graph(shape);
+      if (shorter)
+        if (auto const least = fullest_rank(*shorter, d.costs, d.stages).total(); least > usable_) {
+          result_.too_large.push_back({shape, least});
+          continue;
+        }
+      if (!graph) graph.emplace(build_graph(generator));
+      auto const memory = fullest_rank(*graph, d.costs, d.stages);
+      if (memory.total() > usable_) {
+        result_.too_large.push_back({shape, memory.total()});
+        continue;
+      }
+      if (!order) order.emplace(*graph);
+      auto entry = evaluate(shape, memory, *graph, *order, d.costs, d.stages);
+      entry.layout = write_layout(d.layout);
+      limits_.add(entry);
+      ++result_.fitting;
+      result_.entries.push_back(std::move(entry));
+    }
+  }
+
+  std::vector<plan_shape> const& shapes_;
+  stage_cache divisions_;
+  std::int64_t usable_;
+  search_limits limits_;
+  std::vector<group> groups_;
+  search_result result_;
+};
+
+/// The figures of one shape, whether it fits memory or not.
+[[nodiscard]] inline ranked_plan figures_of(plan_request const& request, plan_shape const& shape) {
+  stage_cache divisions(request);
+  ranked_plan entry;
+  with_generator(shape, [&](auto const& generator) {
+    auto const graph = build_graph(generator);
+    auto const& d = divisions.of(shape, graph.where().stages());
+    entry = evaluate(shape, fullest_rank(graph, d.costs, d.stages), graph, execution_order(graph), d.costs, d.stages);
+    entry.layout = write_layout(d.layout);
+  });
+  return entry;
+}
+
+/// The best plan of a request, if there is one.
+[[nodiscard]] inline std::optional<ranked_plan> best_of(plan_request const& request) {
+  if (request.model.check() || request.cluster.check()) return {};
+  shape_list const list(request);
+  auto found =
+      shape_search(request, list.shapes(), {.listed = 1, .each_schedule = false}).run([](std::int64_t, std::int64_t) {
+      });
+  if (found.entries.empty()) return {};
+  return std::move(found.entries.front());
 }
 
 }  // namespace detail

@@ -32,24 +32,30 @@ struct piece_cost {
   moe_cost<double> events{.attention = 0, .dispatch = 0, .mlp = 0, .combine = 0};
   double collectives = 0;           ///< tensor parallelism's part of a forward's computation events
   double collectives_backward = 0;  ///< and of a backward's
+  double context = 0;               ///< context parallelism's exposed part of a forward
+  double context_backward = 0;      ///< and of a backward
   parameter_count parameters = {};
-  std::int64_t activation = 0;     ///< bytes
-  std::int64_t recomputation = 0;  ///< bytes besides, while it is computed again
+  std::int64_t activation = 0;  ///< bytes
+  std::int64_t besides = 0;     ///< bytes while it runs: what is computed again, and gathered keys and values
 };
 
 /// The pieces of `m` on GPUs of `c`.
 ///
-/// Products take their operations at the rate that is reached, attention's core at the 16-bit rate; a backward for the
-/// input takes what the forward does with the core twice, that for the weights the products that have weights. Tensor
-/// parallelism gathers and scatters a layer's activations twice a pass, with nothing beside it. The all-to-alls of
-/// experts are those of `make_moe_cost`; a token is sent to as many nodes as its experts are spread over, but no more
-/// than the gate allows.
+/// Products and attention's core take their operations at the rates that are reached. A backward for the input takes
+/// what the forward does with the core twice, and half of the core more where its scores are computed again, as
+/// FlashAttention does: five products for the forward's two; that for the weights takes the products that have weights.
+/// What stands between products reads and writes memory at its rated bandwidth. Tensor parallelism gathers and scatters
+/// a layer's activations twice a pass, with nothing beside it. Context parallelism divides a sequence's tokens evenly
+/// under the causal mask; it moves keys and values in a forward, and these and their gradients in a backward. The
+/// all-to-alls of experts are those of `make_moe_cost`; a token is sent to as many nodes as its experts are spread
+/// over, but no more than the gate allows.
 class model_costs {
  public:
   model_costs(model_spec const& m, cluster_spec const& c, parallel_sizes const& sizes) : m_(m), c_(c), sizes_(sizes) {
-    tokens_ = double(m.microbatch * m.sequence);
-    core_rate_ = c.bf16_rate * c.bf16_share * double(sizes.tensor);
-    rate_ = m.products == precision::fp8 ? c.fp8_rate * c.fp8_share * double(sizes.tensor) : core_rate_;
+    auto const t = double(sizes.tensor);
+    tokens_ = double(m.microbatch * m.sequence) / double(sizes.context);
+    core_rate_ = c.bf16_rate * c.attention_share * t;
+    rate_ = (m.products == precision::fp8 ? c.fp8_rate * c.fp8_share : c.bf16_rate * c.bf16_share) * t;
   }
 
   [[nodiscard]] piece_cost embedding() const {
@@ -68,7 +74,7 @@ class model_costs {
     set(piece.events.mlp, piece.events.mlp_backward_input, piece.events.mlp_backward_weight,
         {product, product, product});
     piece.parameters = head_parameters(m_);
-    piece.activation = head_activation_bytes(m_, sizes_.tensor);
+    piece.activation = head_activation_bytes(m_, sizes_.tensor, sizes_.context);
     return piece;
   }
   [[nodiscard]] piece_cost layer(bool experts) const {
@@ -84,19 +90,31 @@ class model_costs {
     };
     auto const projections = tokens_ * projection_operations(m_) / rate_;
     auto const core = tokens_ * core_operations(m_, true) / core_rate_;
-    bool const stores_core = m_.recompute == recomputation::none || again;
-    auto const latent =
-        m_.recompute == recomputation::pointwise ? 2 * tokens_ * double(m_.latent_parameters) / rate_ : 0;
-    auto const once_more = (stores_core ? 0 : core) + latent;
+    bool const some_again = m_.recompute == recomputation::pointwise;
+    auto const core_backward = (m_.recompute == recomputation::none ? 2 : 2.5) * core;
+    auto const latent = some_again ? 2 * tokens_ * double(m_.latent_parameters) / rate_ : 0;
+    set_context(piece, core, core_backward);
+    auto const moved = pointwise_traffic(m_, experts);
+    // Norms are divided like activations, the rest among all tensor-parallel ranks.
+    auto const touch = [&](double elements) {
+      return 2 * tokens_ * elements / (c_.memory_bandwidth * double(sizes_.tensor));
+    };
     set(piece.events.attention, piece.events.attention_backward_input, piece.events.attention_backward_weight,
-        with_collectives({projections + core, projections + 2 * core + once_more, projections}));
+        with_collectives(
+            {projections + core + touch(moved.attention) + piece.context,
+             projections + core_backward + latent + touch(moved.attention_backward) + gradient_context(piece),
+             projections}));
     auto const mlp = tokens_ * mlp_operations(m_, experts) / rate_;
+    auto const nonlinearity = some_again ? touch(moved.mlp - 4 * double(m_.hidden)) : 0;
     set(piece.events.mlp, piece.events.mlp_backward_input, piece.events.mlp_backward_weight,
-        with_collectives({mlp, mlp, mlp}));
+        with_collectives({mlp + touch(moved.mlp), mlp + touch(moved.mlp_backward) + nonlinearity, mlp}));
     if (experts && sizes_.expert > 1) set_all_to_alls(piece.events, again);
     piece.parameters = layer_parameters(m_, experts);
-    piece.activation = layer_activation_bytes(m_, experts, sizes_.tensor);
-    piece.recomputation = recomputation_bytes(m_, experts, sizes_.tensor);
+    piece.activation = layer_activation_bytes(m_, experts, sizes_.tensor, sizes_.context);
+    // In a backward the gradients of the gathered keys and values lie beside them.
+    piece.besides =
+        recomputation_bytes(m_, experts, sizes_.tensor, sizes_.context) +
+        (m_.exchange == context_exchange::gather ? 2 : 0) * gathered_bytes(m_, sizes_.tensor, sizes_.context);
     return piece;
   }
   /// A layer of multi-token prediction with its use of the head.
@@ -107,7 +125,7 @@ class model_costs {
     *piece.events.mlp_backward_input += product;
     *piece.events.mlp_backward_weight += product;
     piece.parameters = mtp_parameters(m_);
-    piece.activation += head_activation_bytes(m_, sizes_.tensor);
+    piece.activation += head_activation_bytes(m_, sizes_.tensor, sizes_.context);
     return piece;
   }
 
@@ -140,11 +158,30 @@ class model_costs {
     return 4 * (t - 1) / t * tokens_ * double(2 * m_.hidden) / c_.bandwidth_within(sizes_.tensor);
   }
 
+  /// Keys and values come over the links once in a forward; in a backward they come again and their gradients go. A
+  /// ring hides what is no longer than the core on the blocks that came before.
+  void set_context(piece_cost& piece, double core, double core_backward) const {
+    auto const ranks = double(sizes_.context);
+    auto const bytes = double(gathered_bytes(m_, sizes_.tensor, sizes_.context)) * (ranks - 1) / ranks;
+    auto const once = bytes / c_.bandwidth_within(sizes_.tensor * sizes_.context);
+    bool const hides = m_.exchange == context_exchange::ring;
+    auto const exposed = [&](double time, double beside) {
+      return hides ? std::max(time - beside * (ranks - 1) / ranks, 0.0) : time;
+    };
+    piece.context = exposed(once, core);
+    piece.context_backward =
+        exposed(2 * once, core_backward) + (m_.recompute == recomputation::full ? piece.context : 0);
+  }
+  /// Of the backward's part, what the forward that is computed again does not have.
+  [[nodiscard]] double gradient_context(piece_cost const& piece) const {
+    return piece.context_backward - (m_.recompute == recomputation::full ? piece.context : 0);
+  }
+
   void set_all_to_alls(moe_cost<double>& events, bool again) const {
     auto const nodes = double(detail::divided(sizes_.expert, c_.gpus_per_node));
     auto spread = nodes * (1 - std::pow(1 - 1 / nodes, double(m_.top_k)));  // nodes with one of top_k even choices
     if (m_.nodes_per_token > 0) spread = std::min(spread, double(m_.nodes_per_token));
-    moe_sizes const layer{.tokens = detail::divided(m_.microbatch * m_.sequence, sizes_.tensor),
+    moe_sizes const layer{.tokens = detail::divided(m_.microbatch * m_.sequence, sizes_.tensor * sizes_.context),
                           .hidden = m_.hidden,
                           .expert_hidden = m_.expert_hidden,
                           .experts = m_.experts,
@@ -216,12 +253,13 @@ struct stage_figures {
   double exposed_forward = 0;
   double exposed_backward = 0;
   double exposed_pair = 0;
-  double exposed_tensor = 0;  ///< tensor parallelism's part, of forward and backward together
+  double exposed_tensor = 0;   ///< tensor parallelism's part, of forward and backward together
+  double exposed_context = 0;  ///< context parallelism's
   /// \}
   std::int64_t layers = 0;  ///< with those of multi-token prediction
   parameter_count parameters = {};
   std::int64_t activation = 0;
-  std::int64_t recomputation = 0;
+  std::int64_t besides = 0;  ///< bytes while its fullest layer runs
 
   [[nodiscard]] double total() const noexcept { return forward + backward_input + backward_weight; }
 };
@@ -268,15 +306,16 @@ inline std::pair<double, double> overlapped_pair(moe_cost<double> const& cost, s
       stage.forward += chunk.forward;
       stage.backward_input += chunk.backward_input;
       stage.backward_weight += chunk.backward_weight;
-      stage.exposed_forward += piece.events.dispatch + piece.events.combine + piece.collectives;
+      stage.exposed_forward += piece.events.dispatch + piece.events.combine + piece.collectives + piece.context;
       auto const& e = piece.events;
       auto const gradients = e.dispatch_backward.value_or(e.dispatch) + e.combine_backward.value_or(e.combine);
-      stage.exposed_backward += gradients + piece.collectives_backward;
+      stage.exposed_backward += gradients + piece.collectives_backward + piece.context_backward;
       stage.exposed_tensor += piece.collectives + piece.collectives_backward;
+      stage.exposed_context += piece.context + piece.context_backward;
       with_experts += e.dispatch > 0;
       stage.parameters += piece.parameters;
       stage.activation += piece.activation;
-      stage.recomputation = std::max(stage.recomputation, piece.recomputation);
+      stage.besides = std::max(stage.besides, piece.besides);
       sum.attention += e.attention;
       sum.dispatch += e.dispatch;
       sum.mlp += e.mlp;
@@ -316,7 +355,7 @@ inline std::pair<double, double> overlapped_pair(moe_cost<double> const& cost, s
         known = lowered.insert(lowered.end(), lowered_pair{content, with_experts, times});
       }
       stage.pair = known->times.first;
-      stage.exposed_pair = known->times.second + stage.exposed_tensor;
+      stage.exposed_pair = known->times.second + stage.exposed_tensor + stage.exposed_context;
     }
     stages.push_back(stage);
   }

@@ -51,7 +51,7 @@ TEST_CASE("a cluster is a kind of GPU, its figures, or a preset") {
   CHECK(own.diagnostics.empty());
   CHECK(own.cluster.memory == 1e11);
   CHECK(to_string(read_cluster(R"({"gpus": 8, "gpu": "other"})").diagnostics.at(0)) ==
-        "cluster.bf16_rate: is missing; expected a value");
+        "cluster.bf16_rate: is missing; expected a value, for gpu \"other\" is none of H100, H800, H200, B200");
   CHECK(read_cluster("{}").diagnostics.size() == 1);
   CHECK(read_model(R"({"preset": "deepseek-v3", "batch": 7680})").model.batch == 7680);
 }
@@ -60,20 +60,81 @@ TEST_CASE("what cannot be read is named, and nothing is thrown") {
   CHECK(first_wrong("").find("is no JSON") != std::string::npos);
   CHECK(first_wrong("[]") == "the file is no object; expected a JSON object");
   CHECK(first_wrong("{}") == "model.layers: is missing; expected a value");
-  CHECK(first_wrong(R"({"preset": "gpt-9"})").find("model.preset: is unknown") == 0);
-  CHECK(first_wrong(R"({"preset": "deepseek-v3", "layers": 6.5})") ==
-        "model.layers: is of a wrong kind; expected a whole number");
+  CHECK(first_wrong(R"({"preset": "gpt-9"})").find("model.preset: is \"gpt-9\"; expected deepseek-v3") == 0);
+  CHECK(first_wrong(R"({"preset": "deepseek-v3", "layers": 6.5})") == "model.layers: is 6.5; expected a whole number");
   CHECK(first_wrong(R"({"preset": "deepseek-v3", "layers": 18446744073709551615})").find("whole number") !=
         std::string::npos);
   CHECK(first_wrong(R"({"preset": "deepseek-v3", "precision": "int4"})") ==
-        "model.precision: is of a wrong value; expected one of bf16, fp8");
+        "model.precision: is \"int4\"; expected one of bf16, fp8");
   CHECK(first_wrong(R"({"preset": "deepseek-v3", "lairs": 61})").find("model.lairs: is unknown") == 0);
-  CHECK(first_wrong(R"({"preset": "deepseek-v3", "choices": {"layout": "Et|x"}})").find("is no symbol") !=
-        std::string::npos);
-  CHECK(first_wrong(R"({"preset": "deepseek-v3", "choices": {"pipeline": ["x"]}})").find("choices.pipeline") == 0);
+  CHECK(first_wrong(R"({"preset": "deepseek-v3", "choices": {"layout": "Et|x"}})") ==
+        "model.choices.layout: column 4, x: is no symbol; expected E, t, m, L, '|' or a group (..)*n");
+  CHECK(first_wrong(R"({"preset": "deepseek-v3", "choices": {"pipeline": ["x"]}})") ==
+        "model.choices.pipeline: is [\"x\"]; expected a whole number, or at most 64 of them");
   CHECK(first_wrong(R"({"preset": "deepseek-v3", "choices": 3})").find("an object") != std::string::npos);
   CHECK(first_wrong(std::string(1000, '[')).find("nested too deep") != std::string::npos);
   CHECK(first_wrong(R"({"preset": 3})").find("a string") != std::string::npos);
+}
+
+TEST_CASE("whatever is in a file, its field is named with the value that is wrong") {
+  struct hostile {
+    std::string_view member;
+    std::string_view diagnostic;
+  };
+  // Read as they are: what a size must be at least is the check's question.
+  for (auto const& [member, diagnostic] :
+       {hostile{R"("layers": null)", "model.layers: is null; expected a whole number"},
+        hostile{R"("layers": -9223372036854775809)",
+                "model.layers: is -9.223372036854776e+18; expected a whole number"},
+        hostile{R"("layers": 99999999999999999999)", "model.layers: is 1e+20; expected a whole number"},
+        hostile{R"("layers": 8e0)", "model.layers: is 8.0; expected a whole number"},
+        hostile{R"("dropout": 1)", "model.dropout: is 1; expected true or false"},
+        hostile{R"("name": {"a": 1})", "model.name: is {...}; expected a string"},
+        hostile{R"("recomputation": "Full")",
+                "model.recomputation: is \"Full\"; expected one of none, selective, pointwise, full"},
+        hostile{R"("choices": {"schedules": "1f1b"})",
+                "model.choices.schedules: is \"1f1b\"; expected an array of names"},
+        hostile{R"("choices": {"chunk": 2})", "model.choices.chunk: is unknown; expected a key of the schema"}})
+    CHECK(first_wrong(R"({"preset": "llama-3-70b", )" + std::string(member) + "}") == diagnostic);
+  // What JSON has no number for is refused with its place.
+  for (std::string_view member : {R"("layers": 1e400)", R"("layers": NaN)", R"("layers": 0x10)", R"("layers": 08)"}) {
+    auto const text = first_wrong(R"({"preset": "llama-3-70b", )" + std::string(member) + "}");
+    CHECK(text.find("line 1, column ") == 0);
+    CHECK(text.find("is no JSON: ") != std::string::npos);
+  }
+  CHECK(first_wrong(R"({"preset": "llama-3-70b", "batch": 1, "batch": 2})") ==
+        "model.batch: stands twice; expected one value");
+  CHECK(to_string(read_cluster(R"({"gpus": 8, "network": "carrier pigeon"})").diagnostics.at(0))
+            .find("cluster.network: is \"carrier pigeon\"; expected bytes per second, or a link's name, NVLink 4") ==
+        0);
+}
+
+TEST_CASE("a size out of bounds is named with value and bound") {
+  auto const wrong = [](std::string const& member, bool of_cluster = false) {
+    auto const model = read_model(R"({"preset": "deepseek-v3")" + (of_cluster ? "" : ", " + member) + "}");
+    auto const cluster = read_cluster(R"({"preset": "deepseek-v3")" + (of_cluster ? ", " + member : "") + "}");
+    INFO(member);
+    REQUIRE(model.diagnostics.empty());
+    REQUIRE(cluster.diagnostics.empty());
+    auto const found = check_request({model.model, cluster.cluster, model.choices});
+    REQUIRE(found.size() == 1);
+    return to_string(found.front());
+  };
+  CHECK(wrong(R"("layers": 0)") == "model: layers = 0, must be at least 1");
+  CHECK(wrong(R"("hidden": -7168)") == "model: hidden = -7168, must be at least 1");
+  CHECK(wrong(R"("batch": 9223372036854775807)") == "model: batch = 9223372036854775807, must be at most 2147483648");
+  CHECK(wrong(R"("top_k": 0)") == "model: top_k = 0, must be at least 1");
+  CHECK(wrong(R"("kv_heads": 3)") == "model: heads = 128, must be a multiple of 3 (kv_heads)");
+  CHECK(wrong(R"("zero_stage": 4)") == "model: zero_stage = 4, must be at most 3");
+  CHECK(wrong(R"("microbatch": 15361)") == "model: microbatch = 15361, must be at most 15360 (batch)");
+  CHECK(wrong(R"("choices": {"tensor": 0})") == "model: choices.tensor = 0, must be at least 1");
+  CHECK(wrong(R"("choices": {"pipeline": [16, 1000000000]})") ==
+        "model: choices.pipeline = 1000000000, must be at most 65536");
+  CHECK(wrong(R"("gpus": -1)", true) == "cluster: gpus = -1, must be at least 1");
+  CHECK(wrong(R"("bf16_share": 1.5)", true) == "cluster: bf16_share = 1.5, must be at most 1");
+  CHECK(wrong(R"("network": 0)", true) == "cluster: network = 0, must be greater than 0");
+  CHECK(wrong(R"("memory": 1e300)", true) == "cluster: memory = 1e+300, must be at most 1e+13");
+  CHECK(wrong(R"("transfer_latency": -1e-9)", true) == "cluster: transfer_latency = -1e-09, must be at least 0");
 }
 
 TEST_CASE("a plan's JSON can be parsed, and has what the text has") {
@@ -98,6 +159,6 @@ TEST_CASE("a plan's JSON can be parsed, and has what the text has") {
   auto const failed = plan(request);
   auto const failure = nlohmann::json::parse(plan_json(failed, request))["failure"];
   CHECK(failure["constraint"] == "gpus");
-  CHECK(failure["nearest"][0]["change"] == "gpus = 7");
+  CHECK(failure["nearest"][0]["change"] == "pipeline = 8");
   CHECK(plan_text(failed, request).find("no plan: gpus: ") != std::string::npos);
 }

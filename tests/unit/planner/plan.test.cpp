@@ -2,12 +2,17 @@
 #include <algorithm>
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include <pipesched/analysis/memory.hpp>
 #include <pipesched/analysis/report.hpp>
+#include <pipesched/graph/build_graph.hpp>
+#include <pipesched/planner/plan_text.hpp>
 #include <pipesched/planner/planner.hpp>
 #include <pipesched/planner/presets.hpp>
 #include <pipesched/schedules/one_f_one_b.hpp>
+#include <pipesched/schedules/registry.hpp>
 
 #include "support/catch.hpp"
 
@@ -65,6 +70,8 @@ TEST_CASE("plans are ranked, fit memory, divide everything, and are the same eac
   CHECK_FALSE(result.failure);
   CHECK(std::is_sorted(seen.begin(), seen.end()));
   CHECK(seen.size() > 10);
+  CHECK(result.entries.size() == 10);
+  CHECK(result.fitting + result.drops.total() == result.considered);
   for (std::size_t i = 0; i < result.entries.size(); ++i) {
     auto const& e = result.entries[i];
     if (i > 0) CHECK(result.entries[i - 1].step_time <= e.step_time);
@@ -89,8 +96,122 @@ TEST_CASE("plans are ranked, fit memory, divide everything, and are the same eac
   CHECK_FALSE(result.changes.empty());
 }
 
+TEST_CASE("what is left out as slower is slower: a long list begins as a short one does") {
+  auto request = small_request();
+  request.listed = 1'000'000;
+  auto const all = plan(request);
+  CHECK(all.drops.slower == 0);
+  CHECK(std::int64_t(all.entries.size()) == all.fitting);
+  for (std::int64_t listed : {1, 3, 10, 50}) {
+    request.listed = listed;
+    auto const some = plan(request);
+    CHECK(some.considered == all.considered);
+    REQUIRE(std::int64_t(some.entries.size()) == listed);
+    for (std::size_t i = 0; i < some.entries.size(); ++i) {
+      CHECK(some.entries[i].shape == all.entries[i].shape);
+      CHECK(some.entries[i].step_time == all.entries[i].step_time);
+    }
+    REQUIRE(some.alternatives.size() == all.alternatives.size());
+    for (std::size_t i = 0; i < some.alternatives.size(); ++i)
+      CHECK(some.alternatives[i].shape == all.alternatives[i].shape);
+    if (listed == 1) CHECK(some.drops.slower > 0);
+  }
+}
+
+TEST_CASE("no shape takes less than its least time or holds less than its least memory") {
+  auto request = small_request();
+  request.model.experts = 16;
+  request.model.top_k = 2;
+  request.model.expert_hidden = 4096;
+  request.cluster.memory = 1e12;
+  request.listed = 1'000'000;
+  auto const result = plan(request);
+  detail::stage_cache divisions(request);
+  CHECK(result.entries.size() > 500);
+  for (auto const& e : result.entries)
+    detail::with_generator(e.shape, [&](auto const& generator) {
+      auto const where = generator.placement();
+      auto const& d = divisions.of(e.shape, where.stages());
+      INFO(to_string(e.shape));
+      CHECK(detail::least_time(where, d, e.shape.microbatches) <= e.pipeline_time);
+      CHECK(detail::least_memory(where, d) <= e.memory.total());
+    });
+}
+
+TEST_CASE("a rank holds no more with fewer rounds of microbatches") {
+  for_each_schedule([&]<class Generator>() {
+    for (int const ranks : {1, 2, 3, 4, 6, 8})
+      for (int const chunks : {2, 3})
+        for (int m = 16 * ranks; m < 20 * ranks; m += ranks) {
+          auto const wanted = [&](int microbatches) {
+            return shape{.ranks = ranks, .microbatches = microbatches, .chunks = chunks};
+          };
+          auto const fewer = 4 * ranks + m % (4 * ranks);
+          if (check_shape<Generator>(wanted(m)) || check_shape<Generator>(wanted(fewer))) continue;
+          auto const many = build_graph(make_generator<Generator>(wanted(m)));
+          auto const few = build_graph(make_generator<Generator>(wanted(fewer)));
+          for (int rank = 0; rank < ranks; ++rank)
+            if (peak_activations(few, rank, {}).held > peak_activations(many, rank, {}).held)
+              FAIL(Generator::info.name << ", P " << ranks << ", m " << m << ", rank " << rank);
+        }
+  });
+}
+
+TEST_CASE("what would change the choice is what a plan of the changed request chooses") {
+  auto request = small_request();
+  request.choices.schedules = {"1f1b", "interleaved-1f1b", "zb-v", "dualpipe-v"};
+  auto const result = plan(request);
+  REQUIRE(result.changes.size() == 7);
+  bool flips = false;
+  for (auto const& change : result.changes) {
+    auto changed = request;
+    auto const is = [&](std::string_view text) { return change.change.find(text) == 0; };
+    if (is("half the network")) changed.cluster.network /= 2;
+    if (is("twice the network")) changed.cluster.network *= 2;
+    if (is("half the NVLink")) changed.cluster.nvlink /= 2;
+    if (is("half the memory")) changed.cluster.memory /= 2;
+    if (is("twice the memory")) changed.cluster.memory *= 2;
+    if (is("half the batch")) changed.model.batch /= 2;
+    if (is("twice the batch")) changed.model.batch *= 2;
+    INFO(change.change);
+    auto const now = plan(changed);
+    REQUIRE(change.possible == !now.failure.has_value());
+    if (!change.possible) continue;
+    CHECK(change.entry.shape == now.entries.front().shape);
+    CHECK(change.entry.step_time == now.entries.front().step_time);
+    flips = flips || !change.same;
+  }
+  CHECK(flips);
+}
+
+TEST_CASE("context parallelism is tried only where it is asked for") {
+  auto request = small_request();
+  request.model.sequence = 65536;
+  request.model.batch = 32;
+  for (auto const& e : plan(request).entries) CHECK(e.shape.sizes.context == 1);
+  request.choices.context = {4, 8};
+  auto const result = plan(request);
+  REQUIRE_FALSE(result.entries.empty());
+  for (auto const& e : result.entries) {
+    CHECK(e.shape.sizes.context > 1);
+    CHECK(e.shape.pipeline * e.shape.sizes.tensor * e.shape.sizes.context * e.shape.sizes.data == 64);
+    CHECK(e.exposed_context > 0);
+  }
+  request.model.exchange = context_exchange::ring;  // beside the core of long sequences
+  auto const ring = plan(request);
+  CHECK(ring.entries.front().exposed_context < result.entries.front().exposed_context);
+  CHECK(ring.entries.front().step_time < result.entries.front().step_time);
+
+  plan_shape const shape{.schedule = "1f1b", .pipeline = 2, .sizes = {.tensor = 4, .context = 8}};
+  auto const divided = evaluate_plan(request, shape);
+  CHECK(divided.shape.sizes.data == 1);
+  request.model.sequence = 65540;
+  CHECK_THROWS_WITH(evaluate_plan(request, shape), "sequence = 65540, must be a multiple of 16 (2 * context)");
+}
+
 TEST_CASE("a smaller share of memory leaves fewer plans, none of them new") {
   auto request = small_request();
+  request.listed = 1'000'000;
   auto const all = plan(request).entries;
   request.cluster.memory_share = 0.6;
   auto const some = plan(request).entries;
@@ -125,7 +246,9 @@ TEST_CASE("overlapped pairs hide the all-to-alls of experts") {
 TEST_CASE("a division that does not come out even is refused by name") {
   auto const request = small_request();
   CHECK_THROWS_WITH(evaluate_plan(request, {.schedule = "1f1b", .pipeline = 5}),
-                    "gpus = 64, must be a multiple of 5 (pipeline * tensor)");
+                    "gpus = 64, must be a multiple of 5 (pipeline * tensor * context)");
+  CHECK_THROWS_WITH(evaluate_plan(request, {.schedule = "1f1b", .pipeline = 4, .sizes = {.expert = 2}}),
+                    "experts = 1, must be a multiple of 2 (expert)");
   auto odd = request;
   odd.model.batch = 129;
   CHECK_THROWS_AS(evaluate_plan(odd, {.schedule = "1f1b", .pipeline = 4}), parameter_error);
@@ -164,7 +287,7 @@ TEST_CASE("each constraint that breaks is named, and the nearest request that ho
   };
   auto request = small_request();
   request.choices.pipeline = {7};
-  CHECK(broken(request, "gpus").nearest.front().change == "any pipeline size");
+  CHECK(broken(request, "gpus").nearest.front().change == "pipeline = 8");
   request = small_request();
   request.model.batch = 127;
   request.choices.pipeline = {4};
@@ -174,13 +297,35 @@ TEST_CASE("each constraint that breaks is named, and the nearest request that ho
   request.choices.pipeline = {32};
   request.choices.schedules = {"interleaved-1f1b"};
   request.choices.chunks = {2};
-  broken(request, "stages");
+  CHECK(broken(request, "stages").message.find("pipeline * chunks = 64, must be at most 26 (layers, embedding and") ==
+        0);
+  request = small_request();
+  request.choices.tensor = {7};
+  request.cluster.gpus = 56;
+  request.model.batch = 112;
+  CHECK(broken(request, "heads").message.find("heads = 64, must be a multiple of 7 (tensor)") == 0);
+  request = small_request();
+  request.choices.context = {3};
+  request.cluster.gpus = 48;
+  request.model.batch = 96;
+  CHECK(broken(request, "sequence").nearest.front().change == "context = 2");
+  request = small_request();
+  request.model.experts = 100;
+  request.model.top_k = 2;
+  request.model.expert_hidden = 512;
+  request.choices.expert = {16};
+  CHECK(broken(request, "experts").message.find("experts = 100, must be a multiple of 16 (expert)") == 0);
+  request = small_request();
+  request.choices.layout = read_layout("Et*8|t*8|t*8L").layout;
+  request.choices.pipeline = {2};
+  CHECK(broken(request, "stages").message.find("must be 3 (the stages of the layout)") != std::string::npos);
   request = small_request();
   request.choices.pipeline = {16};
   request.choices.tensor = {1};
   request.choices.schedules = {"dualpipe"};
   request.model.batch = 16;
-  CHECK(broken(request, "schedule").message.find("microbatches = 4") != std::string::npos);
+  CHECK(broken(request, "schedule").message ==
+        "dualpipe with pipeline = 16: microbatches = 4, must be at least 32 (2 * ranks)");
 }
 
 TEST_CASE("a request is checked before it is tried") {
@@ -194,9 +339,15 @@ TEST_CASE("a request is checked before it is tried") {
   REQUIRE(wrong.size() == 5);
   CHECK(to_string(wrong[0]) == "model: hidden = -1, must be at least 1");
   CHECK(to_string(wrong[1]) == "cluster: gpus = 0, must be at least 1");
-  CHECK(to_string(wrong[2]) == "choices: chunks = 0, must be at least 1");
+  CHECK(to_string(wrong[2]) == "model: choices.chunks = 0, must be at least 1");
   CHECK(wrong[3].message.find("unknown schedule '2f2b'") == 0);
-  CHECK(to_string(wrong[4]) == "the layout holds 2 transformer layers; expected 24");
+  CHECK(to_string(wrong[4]) == "model: choices.layout: the layout holds 2 transformer layers; expected 24");
+  CHECK_THROWS_AS(plan(request), parameter_error);
+  request = small_request();
+  request.choices.tensor = {0};
+  CHECK_THROWS_AS(plan(request), parameter_error);
+  request = small_request();
+  request.listed = 0;
   CHECK_THROWS_AS(plan(request), parameter_error);
 }
 

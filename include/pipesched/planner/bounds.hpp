@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+/// \file
+/// What a shape needs at least, however its ops are ordered: a search computes only the graphs that these leave.
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include <pipesched/core/placement.hpp>
+#include <pipesched/planner/evaluate.hpp>
+#include <pipesched/planner/layout.hpp>
+#include <pipesched/planner/plan.hpp>
+#include <pipesched/planner/stage_costs.hpp>
+
+namespace pipesched {
+inline namespace v0 {
+namespace detail {
+
+/// The stages of every division of the model that was met.
+class stage_cache {
+ public:
+  explicit stage_cache(plan_request const& request) : request_(request) {}
+
+  struct division {
+    model_costs costs;
+    pipeline_layout layout;
+    std::vector<stage_figures> stages;
+  };
+  [[nodiscard]] division const& of(plan_shape const& shape, int stages) {
+    auto const& sizes = shape.sizes;
+    auto const key = std::tuple(stages, sizes.tensor, sizes.context, sizes.expert, sizes.data);
+    auto known = known_.find(key);
+    if (known == known_.end()) {
+      model_costs const costs(request_.model, request_.cluster, sizes);
+      auto layout = request_.choices.layout ? *request_.choices.layout : balanced_layout(costs, stages);
+      auto figures = stages_of(costs, layout);
+      known = known_.emplace(key, division{costs, std::move(layout), std::move(figures)}).first;
+    }
+    return known->second;
+  }
+
+ private:
+  plan_request const& request_;
+  std::map<std::tuple<int, std::int64_t, std::int64_t, std::int64_t, std::int64_t>, division> known_;
+};
+
+/// What the fullest rank holds at least: its states, and one microbatch of each of its stages.
+[[nodiscard]] inline std::int64_t least_memory(placement const& where, stage_cache::division const& d) {
+  auto const states = states_by_stage(d.costs, d.stages, where.replicas());
+  std::vector<std::int64_t> held(std::size_t(where.ranks()), 0);
+  for (int stage = 0; stage < where.stages(); ++stage) {
+    auto const s = std::size_t(stage);
+    for (int replica = 0; replica < where.replicas(); ++replica)
+      held[std::size_t(where.rank_of(stage, replica))] +=
+          states[s].total() + (replica == 0 ? d.stages[s].activation : 0);
+  }
+  return *std::max_element(held.begin(), held.end());
+}
+
+/// What the step takes at least: the busiest rank's ops one after another, each as short as a pair can make it, from
+/// when the first microbatch can reach it.
+[[nodiscard]] inline double least_time(placement const& where, stage_cache::division const& d,
+                                       std::int64_t microbatches) {
+  std::vector<double> busy(std::size_t(where.ranks()), 0);
+  std::vector<double> arrival(std::size_t(where.ranks()), -1);
+  double reached = 0;
+  for (int stage = 0; stage < where.stages(); ++stage) {
+    auto const& s = d.stages[std::size_t(stage)];
+    auto const of_pair = s.pair / 2;
+    auto const one = std::min(s.forward, of_pair) + std::min(s.backward_input + s.backward_weight, of_pair);
+    for (int replica = 0; replica < where.replicas(); ++replica) {
+      auto const rank = std::size_t(where.rank_of(stage, replica));
+      busy[rank] += one * double(microbatches / where.replicas());
+      if (arrival[rank] < 0 || reached < arrival[rank]) arrival[rank] = reached;
+    }
+    reached += std::min(s.forward, of_pair);
+  }
+  double least = 0;
+  for (std::size_t rank = 0; rank < busy.size(); ++rank) least = std::max(least, arrival[rank] + busy[rank]);
+  return least * (1 - 1e-9);  // the makespan is another sum of the same times
+}
+
+}  // namespace detail
+}  // namespace v0
+}  // namespace pipesched
