@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: MIT
+#include <cstdint>
+#include <fstream>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include <nlohmann/json.hpp>
 #include <pipesched/planner/json_reader.hpp>
@@ -107,6 +111,57 @@ TEST_CASE("whatever is in a file, its field is named with the value that is wron
   CHECK(to_string(read_cluster(R"({"gpus": 8, "network": "carrier pigeon"})").diagnostics.at(0))
             .find("cluster.network: is \"carrier pigeon\"; expected bytes per second, or a link's name, NVLink 4") ==
         0);
+}
+
+TEST_CASE("the schemas have the keys that are read, and the bounds that are checked") {
+  auto const schema = [](char const* path) {
+    std::ifstream file(path);
+    REQUIRE(file);
+    return nlohmann::json::parse(file)["properties"];
+  };
+  auto const wrong_of = [](bool of_cluster, std::string const& member) {
+    std::string const text = R"({"preset": "deepseek-v3", )" + member + "}";
+    plan_request request{deepseek_v3(), deepseek_v3_cluster()};
+    std::vector<diagnostic> wrong;
+    if (of_cluster) {
+      auto file = read_cluster(text);
+      request.cluster = file.cluster;
+      wrong = std::move(file.diagnostics);
+    } else {
+      auto file = read_model(text);
+      request.model = file.model;
+      wrong = std::move(file.diagnostics);
+    }
+    if (wrong.empty()) wrong = check_request(request);
+    return wrong;
+  };
+  for (bool const of_cluster : {false, true}) {
+    auto const keys = schema(of_cluster ? "docs/cluster.schema.json" : "docs/model.schema.json");
+    for (auto const& [key, of_key] : keys.items()) {
+      if (key == "preset") continue;
+      INFO(key);
+      CHECK(of_key.contains("description"));
+      // Null is of no kind; a key that is not read would be unknown.
+      auto const null = wrong_of(of_cluster, '"' + key + R"(": null)");
+      REQUIRE_FALSE(null.empty());
+      CHECK(null.front().message == "is null");
+      auto const named_by = [&](std::string const& value) {
+        for (auto const& d : wrong_of(of_cluster, '"' + key + "\": " + value))
+          if (to_string(d).find(": " + key + " = ") != std::string::npos) return true;
+        return false;
+      };
+      if (of_key.value("type", "") == "integer") {
+        auto const low = of_key["minimum"].get<std::int64_t>();
+        CHECK(named_by(std::to_string(low - 1)));
+        if (low < 2 && key != "top_k" && key != "expert_hidden") CHECK_FALSE(named_by(std::to_string(low)));
+        if (of_key.contains("maximum")) CHECK(named_by(std::to_string(of_key["maximum"].get<std::int64_t>() + 1)));
+      }
+      if (of_key.value("type", "") == "number") {
+        CHECK(named_by("-1"));
+        CHECK(named_by("1e300"));
+      }
+    }
+  }
 }
 
 TEST_CASE("a size out of bounds is named with value and bound") {

@@ -68,6 +68,60 @@ TEST_CASE("a step takes six operations for each parameter and token, and attenti
   CHECK(step_operations(v3, true) / 6 == Approx(37e9).epsilon(0.02));
 }
 
+TEST_CASE("DeepSeek-V3's step has the operations of its published rates") {
+  // arXiv 2505.09343, table 4: 432 Tflop/s, 385 with the causal half, in 19.926 s on 2048 GPUs.
+  CHECK(step_operations(deepseek_v3(), false) == Approx(432e12 * 2048 * 19.926).epsilon(0.005));
+  CHECK(step_operations(deepseek_v3(), true) == Approx(385e12 * 2048 * 19.926).epsilon(0.005));
+}
+
+TEST_CASE("activations are those of the published table, and fall to what its text says") {
+  // arXiv 2205.05198, table 2, for GPT-3's 175 billion parameters (a = 96, s = 2048, h = 12288): 5as/h = 80; section 5:
+  // of what a layer keeps, selective recomputation saves 70 % there and 65 % for the 530 billion ones (a = 128, h =
+  // 20480).
+  auto m = gpt_3();
+  auto const saved = [&m] {
+    m.recompute = recomputation::none;
+    auto const all = layer_activation_bytes(m, false, 8);
+    m.recompute = recomputation::selective;
+    return 1 - double(layer_activation_bytes(m, false, 8)) / double(all);
+  };
+  CHECK(saved() == Approx(0.70).margin(0.005));
+  m.hidden = 20480;
+  m.heads = 128;
+  CHECK(saved() == Approx(0.65).margin(0.005));
+  // Bytes of one layer of the 22 billion model (s = 2048, b = 4, h = 6144, a = 64) on 8 ranks, by hand.
+  m = gpt_3();
+  m.hidden = 6144;
+  m.heads = 64;
+  m.microbatch = 4;
+  std::int64_t const sbh = 2048LL * 4 * 6144;
+  m.recompute = recomputation::none;
+  m.sequence_parallel = false;
+  CHECK(layer_activation_bytes(m, false, 8) == 10 * sbh + 24 * sbh / 8 + 5 * 64 * 2048LL * 2048 * 4 / 8);
+  CHECK(5.0 * 64 * 2048 / 6144 == Approx(106.67).epsilon(1e-4));
+  // Context parallelism divides all of it.
+  m.sequence_parallel = true;
+  for (auto const again : {recomputation::none, recomputation::selective, recomputation::full}) {
+    m.recompute = again;
+    CHECK(layer_activation_bytes(m, false, 8, 4) == layer_activation_bytes(m, false, 8) / 4);
+  }
+}
+
+TEST_CASE("states are those of the published example of ZeRO") {
+  // arXiv 1910.02054, figure 1: 7.5 billion parameters, 16 bytes each, 64 ranks: 120, 31.4, 16.6 and 1.9 GB.
+  auto m = gpt_3();
+  m.gradient_bytes = 2;
+  parallel_sizes const sizes{.data = 64};
+  std::int64_t const parameters = 7'500'000'000;
+  double const gigabytes[]{120, 31.4, 16.6, 1.88};
+  for (std::int64_t stage = 0; stage < 4; ++stage) {
+    m.zero_stage = stage;
+    CHECK(double(states_of(m, {parameters, 0}, sizes).total()) / 1e9 == Approx(gigabytes[stage]).epsilon(0.003));
+  }
+  // Context-parallel ranks hold copies too.
+  CHECK(states_of(m, {parameters, 0}, {.context = 8, .data = 8}) == states_of(m, {parameters, 0}, sizes));
+}
+
 TEST_CASE("ZeRO divides states among the ranks that hold copies") {
   auto m = gpt_3();
   parallel_sizes const sizes{.tensor = 2, .expert = 1, .data = 4};
