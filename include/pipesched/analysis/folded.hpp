@@ -8,8 +8,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
-#include <utility>
-#include <vector>
 
 #include <pipesched/analysis/cost.hpp>
 #include <pipesched/analysis/figures.hpp>
@@ -19,7 +17,6 @@
 #include <pipesched/analysis/memory.hpp>
 #include <pipesched/core/concepts.hpp>
 #include <pipesched/core/folded_program.hpp>
-#include <pipesched/core/schedule.hpp>
 
 namespace pipesched {
 inline namespace v0 {
@@ -31,34 +28,6 @@ struct analysis_effort {
 };
 
 namespace detail {
-
-/// The programs of all ranks; none where a program is not what its generator writes one by one.
-template <schedule_generator G>
-constexpr std::optional<std::vector<folded_program>> fold_programs(G const& generator) {
-  int const ranks = generator.placement().ranks();
-  std::vector<folded_program> programs;
-  if constexpr (emits_together<G>) {
-    if (programs_depend(generator)) {
-      std::int64_t operations = 0;
-      for (auto length : lengths_of(generator)) operations += length;
-      require(at_most("operations", operations, max_operations, "programs that follow from a simulation"));
-      std::vector<program_folder> folders(std::size_t(ranks), program_folder{});
-      auto out = [&](int rank, op o) { folders[std::size_t(rank)](o); };
-      generator.emit_all(out);
-      for (auto& folder : folders) programs.push_back(folder.finish());
-      return programs;
-    }
-  }
-  std::int64_t single_ops = 0;
-  for (int rank = 0; rank < ranks; ++rank) {
-    program_folder folder(single_ops);
-    generator.emit(rank, folder);
-    if (!folder.faithful()) return {};
-    single_ops = folder.single_ops();
-    programs.push_back(folder.finish());
-  }
-  return programs;
-}
 
 /// A rank's figures, from the order of its ops and from their run.
 template <cost_model Cost>
@@ -83,29 +52,25 @@ constexpr void report_rank(rank_report<time_of<Cost>>& figures, typename folded_
 
 }  // namespace detail
 
-/// All figures of the schedule that `generator` makes, the same as from its graph, in memory in proportion to the ranks
-/// and the microbatches in flight between them, not to the ops.
+/// All figures of a folded schedule, the same as from its graph, in memory in proportion to the ranks and the
+/// microbatches in flight between them, not to the ops.
 ///
-/// Each rank's program is folded (`fold_program`) and run from there, each rank for as long as its inputs are there.
-/// Where the times are whole numbers and the cost model is `same_for_all_microbatches`, a steady state that repeats is
-/// found and only its first repetitions are run: then the time does not depend on the number of microbatches either.
+/// Each rank runs for as long as its inputs are there. Where the times are whole numbers and the cost model is
+/// `same_for_all_microbatches`, a steady state that repeats is found and only its first repetitions are run: then the
+/// time does not depend on the number of microbatches either.
 ///
 /// Nothing where this does not apply, and the graph has to say what is wrong if anything is: where a stage's forwards,
-/// its backwards or its weights do not run in the order of the microbatches, up or down and without a gap; where an op
-/// stands on another rank than its placement's, or before what it needs on its own rank; where the schedule deadlocks.
-/// `effort` says how much was run. Throws `parameter_error` for a wrong shape or cost, for times that may overflow, and
-/// for more than `max_operations` ops that the generator writes one by one.
-template <schedule_generator G, cost_model Cost = uniform_cost<>>
-[[nodiscard]] constexpr std::optional<report<time_of<Cost>>> analyze_folded(G const& generator, Cost const& cost = {},
+/// its backwards or its weights do not run in the order of the microbatches, up or down and, but for weights, without a
+/// gap; where an op stands on another rank than its placement's, or before what it needs on its own rank; where the
+/// schedule deadlocks.
+/// `effort` says how much was run. Throws `parameter_error` for a wrong cost and for times that may overflow.
+template <cost_model Cost = uniform_cost<>>
+[[nodiscard]] constexpr std::optional<report<time_of<Cost>>> analyze_folded(folded_schedule const& folded,
+                                                                            Cost const& cost = {},
                                                                             memory_model const& memory = {},
                                                                             analysis_effort* effort = nullptr) {
   using T = time_of<Cost>;
-  detail::require_shape(generator);
-  auto programs = detail::fold_programs(generator);
-  if (!programs) return {};
-  auto const where = generator.placement();
-  auto const microbatches = std::int64_t(generator.microbatches);
-  detail::folded_layout<Cost> const layout(*std::move(programs), where, microbatches, cost, memory);
+  detail::folded_layout<Cost> const layout(folded, cost, memory);
   if (!layout.regular()) return {};
 
   detail::folded_run<Cost> run(layout);
@@ -113,7 +78,7 @@ template <schedule_generator G, cost_model Cost = uniform_cost<>>
   if constexpr (detail::steady_state<Cost>::applies) {
     detail::steady_state<Cost> steady(run);
     // From time to time, each time after as much again: what repeats is found early, and looking for it costs little.
-    std::int64_t visits = 4 * std::int64_t{where.ranks()};
+    std::int64_t visits = 4 * std::int64_t{folded.where.ranks()};
     for (; run.run(visits); visits += visits / 2) skipped += steady.jump();
   } else {
     while (run.run(detail::unlimited)) {
@@ -121,7 +86,7 @@ template <schedule_generator G, cost_model Cost = uniform_cost<>>
   }
   if (!run.all_stopped()) return {};
 
-  auto all = detail::blank_report<T>(where, microbatches);
+  auto all = detail::blank_report<T>(folded.where, folded.microbatches);
   all.operations = layout.operations();
   for (auto const& rank : run.ranks()) all.makespan = std::max(all.makespan, rank.clock);
   for (std::size_t r = 0; r < all.per_rank.size(); ++r)
@@ -129,6 +94,16 @@ template <schedule_generator G, cost_model Cost = uniform_cost<>>
   detail::report_totals(all);
   if (effort) *effort = {all.operations - skipped, skipped};
   return all;
+}
+
+/// The same of the schedule that `generator` makes. Throws as above, and as `fold` does.
+template <schedule_generator G, cost_model Cost = uniform_cost<>>
+[[nodiscard]] constexpr std::optional<report<time_of<Cost>>> analyze_folded(G const& generator, Cost const& cost = {},
+                                                                            memory_model const& memory = {},
+                                                                            analysis_effort* effort = nullptr) {
+  auto const folded = fold(generator);
+  if (!folded) return {};
+  return analyze_folded(*folded, cost, memory, effort);
 }
 
 }  // namespace v0

@@ -95,14 +95,14 @@ class folded_layout {
     bool used = false;  ///< whether the consumer takes anything from it
   };
 
-  constexpr folded_layout(std::vector<folded_program> programs, placement where, std::int64_t microbatches,
-                          Cost const& cost, memory_model const& memory)
-      : programs_(std::move(programs)),
-        where_(std::move(where)),
-        microbatches_(microbatches),
+  /// Keeps references to all three.
+  constexpr folded_layout(folded_schedule const& folded, Cost const& cost, memory_model const& memory)
+      : folded_(&folded),
+        where_(folded.where),
         cost_(&cost),
         memory_(&memory),
-        limit_(std::size_t(2 * count_operations())) {
+        operations_(folded.operations()),
+        limit_(std::size_t(2 * operations_)) {
     auto const copies = std::size_t(where_.stages()) * std::size_t(where_.replicas());
     lanes_.assign(3 * copies, lane{});
     classes_.assign(4 * copies, block_class<T>{});
@@ -127,7 +127,7 @@ class folded_layout {
   [[nodiscard]] constexpr T duration(int rank, block b, std::int64_t iteration, std::int64_t later) const {
     auto const& of_class = classes_[b.of_class];
     if constexpr (same_for_all_microbatches<Cost>) return of_class.duration;
-    auto const* const ops = programs_[std::size_t(rank)].ops().data() + b.op;
+    auto const* const ops = folded_->programs[std::size_t(rank)].ops().data() + b.op;
     return time(rank, ops[0].at(iteration, later),
                 of_class.pair ? ops[1].at(iteration, later) : ops[0].at(iteration, later), of_class.pair);
   }
@@ -167,11 +167,6 @@ class folded_layout {
     warmup_counter warmup = {};
   };
 
-  [[nodiscard]] constexpr std::int64_t count_operations() {
-    for (auto const& program : programs_) operations_ += program.operations();
-    return operations_;
-  }
-
   [[nodiscard]] constexpr T time(int rank, op first, op second, bool pair) const {
     T const duration =
         pair ? pipesched::pair_time(*cost_, first, second, rank) : pipesched::op_time(*cost_, first, rank);
@@ -187,7 +182,7 @@ class folded_layout {
   /// \name From patterns to blocks
   /// \{
   constexpr void add_rank(int rank) {
-    auto const& program = programs_[std::size_t(rank)];
+    auto const& program = folded_->programs[std::size_t(rank)];
     pairs_.clear();
     ranks_.push_back({std::uint32_t(rounds_.size()), 0});
     for (auto const& folded : program.rounds()) {
@@ -345,7 +340,7 @@ class folded_layout {
   /// Counts a run `times` times, the last one of them in this iteration.
   constexpr void skip(progress& now, int rank, block_run const& skipped, std::int64_t times, std::int64_t iteration,
                       std::int64_t later) {
-    auto const ops = programs_[std::size_t(rank)].ops();
+    auto const ops = folded_->programs[std::size_t(rank)].ops();
     auto const first = blocks_[skipped.begin].op;
     for (auto i = first; i < first + std::uint32_t(skipped.operations); ++i) {
       op const o = ops[i].at(iteration, later);
@@ -358,7 +353,7 @@ class folded_layout {
   constexpr bool visit(progress& now, int rank, block b, std::int64_t iteration, std::int64_t later,
                        std::int64_t number, std::int64_t position) {
     auto const& of_class = classes_[b.of_class];
-    auto const* const folded = programs_[std::size_t(rank)].ops().data() + b.op;
+    auto const* const folded = folded_->programs[std::size_t(rank)].ops().data() + b.op;
     int const members = of_class.pair ? 2 : 1;
     std::int64_t forwards = 0;
     for (int i = 0; i < members; ++i)
@@ -367,7 +362,7 @@ class folded_layout {
       op const o = folded[i].at(iteration, later);
       if (!lane_of(copy_of(o), role_of(o.kind())).add(o.microbatch(), o.kind() == op_kind::backward_weight))
         return false;
-      if (o.microbatch() >= microbatches_) return false;
+      if (o.microbatch() >= folded_->microbatches) return false;
       forwards += o.kind() == op_kind::forward ? 1 : 0;
       now.held += memory_->taken(o, 0);
       if (now.held > now.of->peak) {
@@ -437,12 +432,11 @@ class folded_layout {
   }
   /// \}
 
-  std::vector<folded_program> programs_;
+  folded_schedule const* folded_;
   placement where_;
-  std::int64_t microbatches_;
   Cost const* cost_;
   memory_model const* memory_;
-  std::int64_t operations_ = 0;
+  std::int64_t operations_;
   duration_limit<T> limit_;
   bool regular_ = true;
 

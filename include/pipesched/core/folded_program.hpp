@@ -7,6 +7,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -268,6 +269,51 @@ template <schedule_generator G>
   program_folder out;
   generator.emit(rank, out);
   return out.finish();
+}
+
+/// The programs of all ranks of a schedule, folded.
+struct folded_schedule {
+  placement where;
+  std::int64_t microbatches;
+  std::vector<folded_program> programs;  ///< one per rank
+
+  /// Length of all programs.
+  [[nodiscard]] constexpr std::int64_t operations() const noexcept {
+    std::int64_t count = 0;
+    for (auto const& program : programs) count += program.operations();
+    return count;
+  }
+};
+
+/// All programs, folded; nothing where a body of the generator's own that it hands to `repeat` with a writer does not
+/// repeat itself. Throws `parameter_error` where the generator's check fails, and for more than `max_operations` ops
+/// that come one by one or from a simulation of all ranks.
+template <schedule_generator G>
+[[nodiscard]] constexpr std::optional<folded_schedule> fold(G const& generator) {
+  detail::require_shape(generator);
+  folded_schedule result{generator.placement(), std::int64_t(generator.microbatches), {}};
+  int const ranks = result.where.ranks();
+  if constexpr (emits_together<G>) {
+    if (detail::programs_depend(generator)) {
+      std::int64_t operations = 0;
+      for (auto length : detail::lengths_of(generator)) operations += length;
+      require(at_most("operations", operations, max_operations, "programs that follow from a simulation"));
+      std::vector<program_folder> folders(std::size_t(ranks), program_folder{});
+      auto out = [&](int rank, op o) { folders[std::size_t(rank)](o); };
+      generator.emit_all(out);
+      for (auto& folder : folders) result.programs.push_back(folder.finish());
+      return result;
+    }
+  }
+  std::int64_t single_ops = 0;
+  for (int rank = 0; rank < ranks; ++rank) {
+    program_folder folder(single_ops);
+    generator.emit(rank, folder);
+    if (!folder.faithful()) return {};
+    single_ops = folder.single_ops();
+    result.programs.push_back(folder.finish());
+  }
+  return result;
 }
 
 }  // namespace v0
