@@ -21,9 +21,14 @@ void add_analyze(CLI::App& program, action& run) {
   command->add_option("--format", *format, "text or json")->check(CLI::IsMember({"text", "json"}));
   command->callback([=, &run] {
     run = [=] {
+      bool const json = *format == "json";
+      bool const is_large = study->with_large_report([&](auto const& report, auto const& name) {
+        write_stdout(json ? pipesched::report_json(report, name)
+                          : pipesched::report_text(report, name) + "critical path: not kept for so many ops\n");
+      });
+      if (is_large) return outcome::done;
       study->with_timeline([&](auto const& graph, auto const& times, auto const& cost) {
         auto const report = pipesched::make_report(graph, times, cost);
-        bool const json = *format == "json";
         if (study->lowers()) {
           auto const streams = pipesched::analyze_streams(graph, times);
           if (json) return write_stdout(pipesched::report_json(report, streams, graph.name()));

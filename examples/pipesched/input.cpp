@@ -86,8 +86,23 @@ pipesched::schedule input_options::load(cost_options const& costs) const {
     return read_schedule(file_);
   }
   if (name_.empty()) throw usage_error("SCHEDULE is required: a name from 'pipesched list', or --file FILE");
+  return make_schedule(name_, timed_shape(costs), shape_.forward_only());
+}
+
+std::optional<pipesched::folded_schedule> input_options::fold_large(cost_options const& costs) const {
+  if (name_.empty() || !file_.empty()) return {};
+  auto const shape = timed_shape(costs);
+  if (shape.ranks * shape.microbatches <= (std::int64_t{1} << 24)) return {};
+  std::optional<pipesched::folded_schedule> folded;
+  pipesched::with_schedule(name_, shape, [&](auto const& generator) {
+    folded = shape_.forward_only() ? pipesched::fold(pipesched::forward_only(generator)) : pipesched::fold(generator);
+  });
+  return folded;
+}
+
+pipesched::shape input_options::timed_shape(cost_options const& costs) const {
   auto shape = shape_.shape();
   pipesched::with_schedule_type(
       name_, [&]<class Generator>() { shape.times = costs.pass_times(pipesched::stages_per_rank<Generator>(shape)); });
-  return make_schedule(name_, shape, shape_.forward_only());
+  return shape;
 }

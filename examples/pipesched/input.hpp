@@ -5,6 +5,7 @@
 #include <string>
 
 #include <CLI/CLI.hpp>
+#include <pipesched/core/folded_program.hpp>
 #include <pipesched/core/schedule.hpp>
 #include <pipesched/schedules/registry.hpp>
 
@@ -39,8 +40,14 @@ class input_options {
   void add_to(CLI::App& command);
   /// `costs`: for schedules whose order depends on times.
   [[nodiscard]] pipesched::schedule load(cost_options const& costs) const;
+  /// A schedule by name that is large for being stored, folded; nothing where it is not, or comes from a file.
+  [[nodiscard]] std::optional<pipesched::folded_schedule> fold_large(cost_options const& costs) const;
+  [[nodiscard]] std::string const& name() const { return name_; }
 
  private:
+  /// The shape, with the times for a schedule that depends on them.
+  [[nodiscard]] pipesched::shape timed_shape(cost_options const& costs) const;
+
   std::string name_;
   std::string file_;
   shape_options shape_;

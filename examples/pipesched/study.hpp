@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
+#include <concepts>
+#include <cstdint>
+
 #include <CLI/CLI.hpp>
+#include <pipesched/analysis/folded.hpp>
 #include <pipesched/analysis/timeline.hpp>
 #include <pipesched/core/schedule.hpp>
 #include <pipesched/graph/build_graph.hpp>
@@ -23,6 +27,24 @@ class study_options {
   [[nodiscard]] bool lowers() const { return cost_.lowers(); }
   /// The graph of the schedule's ops, or of their mixture-of-experts events. Throws what the library throws.
   [[nodiscard]] pipesched::op_graph graph() const { return cost_.lowered(pipesched::build_graph(load())); }
+
+  /// Calls `visit(report, name)` for a schedule that is large for being stored, where its figures can be had without
+  /// that: whole times, and chunks that stay whole. Returns whether it did.
+  template <class Visit>
+  bool with_large_report(Visit&& visit) const {
+    if (lowers()) return false;
+    auto const folded = input_.fold_large(cost_);
+    if (!folded) return false;
+    bool visited = false;
+    cost_.with_model(folded->where.stages(), folded->where.ranks(), [&]<class Cost>(Cost const& cost) {
+      if constexpr (std::same_as<Cost, pipesched::stage_cost<std::int64_t>>)
+        if (auto const report = pipesched::analyze_folded(*folded, cost)) {
+          visit(*report, input_.name());
+          visited = true;
+        }
+    });
+    return visited;
+  }
 
   /// Calls `visit(graph, timeline, cost)`. Throws what the library throws.
   template <class Visit>

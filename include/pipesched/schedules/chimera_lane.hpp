@@ -11,6 +11,7 @@
 #include <utility>
 
 #include <pipesched/core/concepts.hpp>
+#include <pipesched/core/folding.hpp>
 #include <pipesched/core/ids.hpp>
 #include <pipesched/core/op.hpp>
 #include <pipesched/core/placement.hpp>
@@ -137,6 +138,40 @@ class chimera_lane {
       next_window();
   }
 
+  /// How many more times it can go on as it did since before: within a stretch, or, where it is at the same place of a
+  /// later unit, while the units are whole.
+  [[nodiscard]] constexpr std::int64_t repetitions(chimera_lane const& before) const {
+    if (pass_ != before.pass_ || turn_ != before.turn_) return 0;
+    if (unit_ == before.unit_) {
+      auto const slots = before.ahead_.slots - ahead_.slots;
+      bool const in_one_stretch = window_ == before.window_ && slots > 0;
+      return in_one_stretch ? ahead_.slots / slots : 0;
+    }
+    bool const is_whole = window_ == 0 && before.window_ == 0 && size_ == grid_.window && before.size_ == grid_.window;
+    if (!is_whole || ahead_.slots != before.ahead_.slots) return 0;
+    auto fewest = (grid_.units - 3 - unit_) / (unit_ - before.unit_);
+    for (auto const* ops : {&forwards_, &backwards_})
+      for (std::size_t turn = 0; turn < std::size_t(grid_.ways); ++turn)
+        fewest = std::min(fewest, (*ops)[turn].left / advance_since(before));
+    return std::max<std::int64_t>(fewest, 0);
+  }
+  /// By how many microbatches of each pipeline it is later, at the same place of a later unit.
+  [[nodiscard]] constexpr std::int64_t advance_since(chimera_lane const& before) const {
+    return (unit_ - before.unit_) * grid_.passes * grid_.window;
+  }
+  constexpr void skip(chimera_lane const& before, std::int64_t times) {
+    if (times == 0) return;
+    if (unit_ == before.unit_) return advance(times * (before.ahead_.slots - ahead_.slots));
+    auto const microbatches = times * advance_since(before);
+    for (auto* ops : {&forwards_, &backwards_})
+      for (std::size_t turn = 0; turn < std::size_t(grid_.ways); ++turn) {
+        (*ops)[turn].next = (*ops)[turn].next.microbatches_later(microbatches);
+        (*ops)[turn].left -= microbatches;
+      }
+    ahead_.next = ahead_.next.microbatches_later(microbatches);
+    unit_ += times * (unit_ - before.unit_);
+  }
+
  private:
   constexpr void next_window() {
     if (++turn_ == grid_.ways) {
@@ -193,14 +228,61 @@ constexpr void write_slots(std::int64_t slots, Sink& out, Stretches... ahead) {
     repeat(slots, [&] { (ahead.write_slot(out), ...); });
 }
 
+/// Writes one slot after another, by turns of each lane, for a sink that stores repetitions as such.
+template <op_sink Sink, std::size_t Count>
+class lane_writer {
+ public:
+  using lanes = std::array<chimera_lane, Count>;
+
+  constexpr lane_writer(Sink& out, lanes const& begin) : out_(&out), lanes_(begin) {}
+
+  constexpr void slot() {
+    for (auto& lane : lanes_) {
+      auto ahead = lane.ahead();
+      ahead.write_slot(*out_);
+      lane.advance(1);
+    }
+  }
+  /// \name What `fold_phase` asks: see `repeating_writer`
+  /// \{
+  [[nodiscard]] constexpr lanes const& state() const { return lanes_; }
+  [[nodiscard]] constexpr std::int64_t repetitions(lanes const& before) const {
+    auto fewest = unlimited;
+    for (std::size_t i = 0; i < Count; ++i) {
+      bool const in_units = lanes_[i].advance_since(before[i]) == lanes_[0].advance_since(before[0]);
+      fewest = std::min(fewest, in_units ? lanes_[i].repetitions(before[i]) : 0);
+    }
+    return fewest;
+  }
+  [[nodiscard]] constexpr std::int64_t advance_since(lanes const& before) const {
+    return lanes_[0].advance_since(before[0]);
+  }
+  constexpr void skip(lanes const& before, std::int64_t times) {
+    for (std::size_t i = 0; i < Count; ++i) lanes_[i].skip(before[i], times);
+  }
+  /// \}
+
+ private:
+  Sink* out_;
+  lanes lanes_;
+};
+
 /// `slots` times a slot of each lane.
 template <op_sink Sink, class... Lanes>
 constexpr void in_turns(std::int64_t slots, Sink& out, Lanes&... lanes) {
-  while (slots > 0) {
-    auto const alike = std::min({slots, lanes.ahead().slots...});
-    write_slots(alike, out, lanes.ahead()...);
-    (lanes.advance(alike), ...);
-    slots -= alike;
+  if constexpr (folding_sink<Sink>) {
+    lane_writer<Sink, sizeof...(Lanes)> writer(out, {lanes...});
+    auto slot = [&] { writer.slot(); };
+    fold_phase(writer, out, slots, slot);
+    auto const* after = writer.state().data();
+    ((lanes = *after++), ...);
+  } else {
+    while (slots > 0) {
+      auto const alike = std::min({slots, lanes.ahead().slots...});
+      write_slots(alike, out, lanes.ahead()...);
+      (lanes.advance(alike), ...);
+      slots -= alike;
+    }
   }
 }
 

@@ -64,6 +64,18 @@ TEST_CASE("A folded program unfolds to the program that the generator writes", "
   });
 }
 
+TEST_CASE("So does Chimera with several pipelines and with doubled forwards", "[core][folded_program]") {
+  for (int const P : {4, 8, 12})
+    for (int const pipelines : {2, 4, 6})
+      for (auto const scaling : {chimera_scaling::direct_concatenation, chimera_scaling::forward_doubling})
+        for (int const m : {1, 3, 8, 17, 64, 100, 200}) {
+          chimera const generator{P, m, pipelines, scaling};
+          if (generator.check()) continue;
+          for (int rank = 0; rank < P; ++rank)
+            REQUIRE(unfolded(fold_program(generator, rank)) == generate_program(generator, rank));
+        }
+}
+
 TEST_CASE("Of a folded program the forwards alone can be folded", "[core][folded_program]") {
   for_each_small_shape([](auto const& generator) {
     forward_only const forwards(generator);
@@ -73,7 +85,7 @@ TEST_CASE("Of a folded program the forwards alone can be folded", "[core][folded
 }
 
 TEMPLATE_TEST_CASE("A steady state takes no more memory where it repeats more often", "[core][folded_program]", gpipe,
-                   one_f_one_b, eager_one_f_one_b, interleaved, zb_h1, zb_h2, interleaved_zb, zb_v, dual_pipe,
+                   one_f_one_b, eager_one_f_one_b, interleaved, zb_h1, zb_h2, interleaved_zb, zb_v, chimera, dual_pipe,
                    dual_pipe_v, one_f_one_b_overlap, interleaved_overlap) {
   for (int const P : {2, 6, 64})
     for (int rank = 0; rank < P; ++rank) {
