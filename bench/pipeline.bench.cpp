@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 
 /// \file
-/// From shape to report: each step of the way in time per op, beside its floor. The rows that belong together have the
-/// same arguments, P and m.
+/// From schedule to report: each step of the way in time per op, beside its floor. The rows that belong together have
+/// the same arguments, P and m. Generating is in generation.bench.cpp.
 
 #include <cstddef>
 #include <cstdint>
@@ -29,36 +29,6 @@ Generator make(benchmark::State const& state) {
   Generator generator{int(state.range(0)), int(state.range(1))};
   if constexpr (requires { generator.chunks; }) generator.chunks = 2;
   return generator;
-}
-
-template <class Generator>
-void generate(benchmark::State& state) {
-  auto made = pipesched::generate(make<Generator>(state));
-  for (auto _ : state) {
-    made = pipesched::generate(make<Generator>(state), std::move(made));
-    benchmark::DoNotOptimize(made.ops().data());
-  }
-  bench::per_op(state, made.ops().size());
-}
-
-template <class Generator>
-void generate_one_rank(benchmark::State& state) {
-  auto const generator = make<Generator>(state);
-  auto const rank = int(state.range(0)) / 2;
-  std::size_t length = 0;
-  for (auto _ : state) {
-    auto row = generate_program(generator, rank);
-    length = row.size();
-    benchmark::DoNotOptimize(row.data());
-  }
-  bench::per_op(state, length);
-}
-
-template <class Generator>
-void generate_floor(benchmark::State& state) {
-  std::vector<std::uint64_t> records(pipesched::generate(make<Generator>(state)).ops().size());
-  for (auto _ : state) bench::store_records(records);
-  bench::per_op(state, records.size());
 }
 
 template <class Generator>
@@ -121,15 +91,12 @@ void shapes(benchmark::internal::Benchmark* b) {
     for (int microbatches : {64, 1024, 8192}) b->Args({ranks, microbatches});
 }
 
-#define PIPESCHED_BENCH(generator)                        \
-  BENCHMARK(generate_floor<generator>)->Apply(shapes);    \
-  BENCHMARK(generate<generator>)->Apply(shapes);          \
-  BENCHMARK(generate_one_rank<generator>)->Apply(shapes); \
-  BENCHMARK(graph_floor<generator>)->Apply(shapes);       \
-  BENCHMARK(graph<generator>)->Apply(shapes);             \
-  BENCHMARK(timeline_floor<generator>)->Apply(shapes);    \
-  BENCHMARK(order<generator>)->Apply(shapes);             \
-  BENCHMARK(next_timeline<generator>)->Apply(shapes);     \
+#define PIPESCHED_BENCH(generator)                     \
+  BENCHMARK(graph_floor<generator>)->Apply(shapes);    \
+  BENCHMARK(graph<generator>)->Apply(shapes);          \
+  BENCHMARK(timeline_floor<generator>)->Apply(shapes); \
+  BENCHMARK(order<generator>)->Apply(shapes);          \
+  BENCHMARK(next_timeline<generator>)->Apply(shapes);  \
   BENCHMARK(analysis<generator>)->Apply(shapes)
 
 PIPESCHED_BENCH(gpipe);
