@@ -49,9 +49,11 @@ struct folded_round {
 /// does not depend on the number of microbatches.
 class folded_program {
  public:
-  [[nodiscard]] constexpr std::span<folded_op const> ops() const noexcept { return ops_; }
-  [[nodiscard]] constexpr std::span<folded_run const> runs() const noexcept { return runs_; }
-  [[nodiscard]] constexpr std::span<folded_round const> rounds() const noexcept { return rounds_; }
+  [[nodiscard]] constexpr std::span<folded_op const> ops() const noexcept { return {ops_.data(), ops_.size()}; }
+  [[nodiscard]] constexpr std::span<folded_run const> runs() const noexcept { return {runs_.data(), runs_.size()}; }
+  [[nodiscard]] constexpr std::span<folded_round const> rounds() const noexcept {
+    return {rounds_.data(), rounds_.size()};
+  }
 
   [[nodiscard]] constexpr std::span<folded_op const> pattern(folded_run const& run) const noexcept {
     return ops().subspan(run.begin, run.size);

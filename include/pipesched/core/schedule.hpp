@@ -65,7 +65,9 @@ class schedule {
   /// All programs, rank after rank.
   [[nodiscard]] constexpr std::span<op const> ops() const noexcept { return ops_.view(); }
   /// Where each rank's program begins in `ops()`; ranks + 1 entries.
-  [[nodiscard]] constexpr std::span<std::size_t const> offsets() const noexcept { return offsets_; }
+  [[nodiscard]] constexpr std::span<std::size_t const> offsets() const noexcept {
+    return {offsets_.data(), offsets_.size()};
+  }
 
   /// Equal for equal placements, microbatches and programs; the name does not count. The same on every compiler, and
   /// the same as `digest_of` of the generator that made the schedule.

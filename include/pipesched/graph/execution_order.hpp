@@ -73,12 +73,16 @@ class execution_order {
   /// Where a node stands in `steps()`. Precondition: it can run.
   [[nodiscard]] constexpr std::uint32_t position(node_id n) const noexcept { return positions_[n.value]; }
   /// The waits that do not fit into the steps, by position. A wait for an earlier op of the same lane is in neither.
-  [[nodiscard]] constexpr std::span<further_wait const> further_waits() const noexcept { return further_waits_; }
+  [[nodiscard]] constexpr std::span<further_wait const> further_waits() const noexcept {
+    return {further_waits_.data(), further_waits_.size()};
+  }
 
   /// Whether every node can run.
   [[nodiscard]] constexpr bool complete() const noexcept { return count_ == steps_.size(); }
   /// The lanes that cannot finish, in order of lanes; empty where the order is complete.
-  [[nodiscard]] constexpr std::span<blocked_lane const> blocked() const noexcept { return blocked_; }
+  [[nodiscard]] constexpr std::span<blocked_lane const> blocked() const noexcept {
+    return {blocked_.data(), blocked_.size()};
+  }
 
   /// The cycle, or nothing where the order is complete. Each entry waits for its `awaited`, which is the next entry's
   /// node or comes after it on the same stream; the last one's leads back to the first.

@@ -163,7 +163,9 @@ class op_graph {
   }
 
   /// Ops that nodes need and that no rank runs, in the order of the nodes; empty for a schedule that can train.
-  [[nodiscard]] constexpr std::span<missing_producer const> missing() const noexcept { return p_.missing; }
+  [[nodiscard]] constexpr std::span<missing_producer const> missing() const noexcept {
+    return {p_.missing.data(), p_.missing.size()};
+  }
 
  private:
   /// A node and its partner, in order.

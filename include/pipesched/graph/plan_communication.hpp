@@ -4,6 +4,8 @@
 /// \file
 /// From a schedule to its communication plan: where each send and receive stands.
 
+#include <concepts>
+
 #include <pipesched/core/concepts.hpp>
 #include <pipesched/core/error.hpp>
 #include <pipesched/core/schedule.hpp>
@@ -25,7 +27,10 @@ inline namespace v0 {
 /// Under which transports each of them cannot hang: see `is_deadlock_free`.
 /// Throws `schedule_error` where the schedule cannot run, `parameter_error` for `comm_policy::custom` and for a graph
 /// of events.
-[[nodiscard]] constexpr communication_plan plan_communication(op_graph const& graph,
+///
+/// A template, as the one below, so that nothing of it is compiled where no plan is made.
+template <std::same_as<op_graph> Graph>
+[[nodiscard]] constexpr communication_plan plan_communication(Graph const& graph,
                                                               comm_policy policy = comm_policy::eager) {
   require(first_violation({at_most("policy", int(policy), int(comm_policy::grouped), "custom plans are read, not made"),
                            at_most("streams", graph.streams(), 1, "a plan is made before lowering to events")}));
@@ -38,19 +43,14 @@ inline namespace v0 {
   }
 }
 
-/// The communication plan of a schedule. Throws as above, and `parameter_error` as `build_graph` does.
-[[nodiscard]] constexpr communication_plan plan_communication(schedule const& s,
+/// The communication plan of a schedule, or of the one that a generator makes. Throws as above, and `parameter_error`
+/// as `build_graph` does.
+template <class Source>
+  requires(std::same_as<Source, schedule> || schedule_generator<Source>)
+[[nodiscard]] constexpr communication_plan plan_communication(Source const& source,
                                                               comm_policy policy = comm_policy::eager,
                                                               graph_options const& options = {}) {
-  return plan_communication(build_graph(s, options), policy);
-}
-
-/// The communication plan of the schedule that `generator` makes.
-template <schedule_generator G>
-[[nodiscard]] constexpr communication_plan plan_communication(G const& generator,
-                                                              comm_policy policy = comm_policy::eager,
-                                                              graph_options const& options = {}) {
-  return plan_communication(generate(generator), policy, options);
+  return plan_communication(build_graph(source, options), policy);
 }
 
 }  // namespace v0

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include <pipesched/analysis/cost.hpp>
+#include <pipesched/analysis/folded.hpp>
 #include <pipesched/analysis/memory.hpp>
 #include <pipesched/analysis/report.hpp>
 #include <pipesched/core/error.hpp>
@@ -86,32 +87,27 @@ struct sweep_work {
     bool const known = with_schedule_type(result.what.schedule, [&]<class Generator>() {
       if ((result.violation = check_shape<Generator>(result.what.shape))) return;
       auto const generator = make_generator<Generator>(result.what.shape);
-      if ((result.violation = check_size(generator))) return;
-      result.figures = figures(generator, kept);
+      if constexpr (cost_by_placement<Cost>)
+        find_figures(generator, cost(generator.placement()), kept, result);
+      else
+        find_figures(generator, cost, kept, result);
     });
     if (!known) PIPESCHED_FAIL(schedule_error(unknown_schedule_message(result.what.schedule)));
     return result;
   }
 
  private:
-  /// Whether the ops can be numbered. They are counted only where they may be too many: no stage runs more than F, I
-  /// and W of a microbatch.
-  template <class Generator>
-  [[nodiscard]] static check_result check_size(Generator const& generator) {
-    std::int64_t operations = 3 * std::int64_t(generator.placement().stages()) * generator.microbatches;
-    if (operations <= max_operations) return {};
-    operations = 0;
+  /// Without storing the ops where that can be done; else in the memory that the last such shape has left.
+  template <class Generator, cost_model Model>
+  void find_figures(Generator const& generator, Model const& model, memory& kept, sweep_result<time>& result) const {
+    result.figures = analyze_folded(generator, model, activations);
+    if (result.figures) return;
+    std::int64_t operations = 0;
     for (auto const length : lengths_of(generator)) operations += length;
-    return at_most("operations", operations, max_operations, "what a graph can number");
-  }
-
-  template <class Generator>
-  [[nodiscard]] report<time> figures(Generator const& generator, memory& kept) const {
+    result.violation = at_most("operations", operations, max_operations, "what a graph can number");
+    if (result.violation) return;
     kept.programs = generate(generator, std::move(kept.programs));
-    if constexpr (cost_by_placement<Cost>)
-      return analyze(kept.programs, cost(kept.programs.where()), activations);
-    else
-      return analyze(kept.programs, cost, activations);
+    result.figures = analyze(kept.programs, model, activations);
   }
 };
 

@@ -102,17 +102,16 @@ TEST_CASE("A sweep over no shape is empty, and one over a single shape has one r
   }
 }
 
-TEST_CASE("Shapes that a schedule refuses, or that have too many ops, come with the violation", "[sweep]") {
+TEST_CASE("Shapes that a schedule refuses come with the violation", "[sweep]") {
   std::vector<named_shape> const shapes = {
       {"dualpipe", {.ranks = 3, .microbatches = 8}},
       {"gpipe", {.ranks = 0}},
       {"1f1b", {.ranks = 2, .microbatches = 2, .chunks = 2}},
-      {"zb-h1", {.ranks = 1024, .microbatches = 1 << 20}},
       {"gpipe", {.ranks = 2, .microbatches = 2}},
   };
   std::vector<std::string_view> wrong;
   for (auto const& r : sweep(shapes)) wrong.push_back(r.violation ? r.violation->parameter : "");
-  CHECK(wrong == std::vector<std::string_view>{"ranks", "ranks", "chunks", "operations", ""});
+  CHECK(wrong == std::vector<std::string_view>{"ranks", "ranks", "chunks", ""});
 }
 
 TEST_CASE("What a cost model throws comes out of the loop at its shape, and ends the sweep", "[sweep]") {
