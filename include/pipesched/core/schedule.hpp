@@ -194,12 +194,11 @@ template <schedule_generator G>
   detail::require_shape(generator);
   require(first_violation(
       {at_least("rank", rank, 0), at_most("rank", rank, generator.placement().ranks() - 1, "ranks - 1")}));
-  std::vector<op> program;
   auto const length = operations_of(generator, rank);
   require(at_most("operations", length, max_operations, "what a stored schedule can hold"));
-  program.reserve(std::size_t(length));
-  auto append = [&](op o) { program.push_back(o); };
-  generator.emit(rank, append);
+  std::vector<op> program(std::size_t(length), op{});
+  detail::store_sink out{program.data()};
+  generator.emit(rank, out);
   return program;
 }
 
