@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <iterator>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -18,6 +17,7 @@
 #include <pipesched/analysis/timeline.hpp>
 #include <pipesched/graph/moe_events.hpp>
 #include <pipesched/graph/op_graph.hpp>
+#include <pipesched/io/append.hpp>
 #include <pipesched/io/json_text.hpp>
 #include <pipesched/io/measured_name.hpp>
 
@@ -56,7 +56,7 @@ class chrome_trace_writer {
   void add(fmt::format_string<Args...> format, Args&&... args) {
     text_ += any_ ? ",\n" : "\n";
     any_ = true;
-    fmt::format_to(std::back_inserter(text_), format, std::forward<Args>(args)...);
+    detail::append(text_, format, std::forward<Args>(args)...);
   }
 
   [[nodiscard]] int rank_of(int lane) const noexcept { return graph_.rank_of_lane(std::uint32_t(lane)); }
@@ -97,10 +97,10 @@ class chrome_trace_writer {
     auto args = fmt::format("\"stage\":{},\"microbatch\":{},\"replica\":{}", o.stage(), o.microbatch(), o.replica());
     if (after - first == 2) {
       op const second = graph_.node(node_id{first + 1});
-      fmt::format_to(std::back_inserter(args), ",\"stage_2\":{},\"microbatch_2\":{},\"replica_2\":{}", second.stage(),
-                     second.microbatch(), second.replica());
+      detail::append(args, ",\"stage_2\":{},\"microbatch_2\":{},\"replica_2\":{}", second.stage(), second.microbatch(),
+                     second.replica());
     } else if (graph_.streams() > 1) {
-      fmt::format_to(std::back_inserter(args), ",\"layer\":{}", graph_.layer(node_id{first}));
+      detail::append(args, ",\"layer\":{}", graph_.layer(node_id{first}));
     }
     add("{{\"ph\":\"X\",\"name\":\"{}\",\"cat\":\"{}\",\"pid\":{},\"tid\":{},\"ts\":{},\"dur\":{},\"args\":{{{}}}}}",
         measured_name(named), category_of(o.kind()), rank_of(lane), stream_of(lane),

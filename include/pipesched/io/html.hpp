@@ -5,7 +5,6 @@
 /// Timelines as one interactive page: a file that needs no other and no network.
 
 #include <cstddef>
-#include <iterator>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -16,6 +15,7 @@
 #include <pipesched/analysis/timeline.hpp>
 #include <pipesched/graph/edge.hpp>
 #include <pipesched/graph/op_graph.hpp>
+#include <pipesched/io/append.hpp>
 #include <pipesched/io/html_arrows_script.hpp>
 #include <pipesched/io/html_data.hpp>
 #include <pipesched/io/html_input_script.hpp>
@@ -57,19 +57,18 @@ class html_page {
   /// The file.
   [[nodiscard]] std::string text() const {
     std::string page;
-    auto out = std::back_inserter(page);
     auto const title = detail::markup_text(title_);
-    fmt::format_to(
-        out,
+    detail::append(
+        page,
         "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
         "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
         "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; img-src data:; style-src "
         "'unsafe-inline'; script-src 'unsafe-inline'\">\n"
         "<link rel=\"icon\" href=\"data:,\">\n<title>{}</title>\n<style>{}</style>\n</head>\n<body>\n",
         title, detail::html_style);
-    fmt::format_to(out, "<header><h1>{}</h1>\n{}</header>\n<div id=\"legend\">{}</div>\n", title, controls, legend());
+    detail::append(page, "<header><h1>{}</h1>\n{}</header>\n<div id=\"legend\">{}</div>\n", title, controls, legend());
     if (!figures_.empty())
-      fmt::format_to(out, "<details open><summary>plots</summary><div id=\"figures\">{}</div></details>\n", figures_);
+      detail::append(page, "<details open><summary>plots</summary><div id=\"figures\">{}</div></details>\n", figures_);
     page += body;
     page += "<script type=\"application/json\" id=\"data\">";
     append_data(page);
@@ -87,8 +86,8 @@ class html_page {
     for (int hue = 0; hue < detail::op_hues; ++hue) {
       if (!hues_[hue]) continue;
       auto const color = detail::color_of(detail::op_hue(hue));
-      fmt::format_to(std::back_inserter(text), "<span><i style=\"background:rgb({},{},{})\"></i>{}</span>", color.red,
-                     color.green, color.blue, detail::legend_of(detail::op_hue(hue)));
+      detail::append(text, "<span><i style=\"background:rgb({},{},{})\"></i>{}</span>", color.red, color.green,
+                     color.blue, detail::legend_of(detail::op_hue(hue)));
     }
     if (pairs_) text += "<span><i style=\"border:2px solid currentColor\"></i>overlapped pair</span>";
     if (!variants_.empty()) text += "<span>" + variants_ + "</span>";
@@ -99,7 +98,7 @@ class html_page {
   void append_data(std::string& page) const {
     std::string data = "{\"edgeKinds\":[";
     for (int kind = 0; kind <= int(edge_kind::pair); ++kind)
-      fmt::format_to(std::back_inserter(data), "{}\"{}\"", kind > 0 ? "," : "", name_of(edge_kind(kind)));
+      detail::append(data, "{}\"{}\"", kind > 0 ? "," : "", name_of(edge_kind(kind)));
     data += "],\"schedules\":[";
     for (std::size_t i = 0; i < schedules_.size(); ++i) data += (i > 0 ? ",\n" : "\n") + schedules_[i];
     data += "]}";

@@ -8,7 +8,6 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
-#include <iterator>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -20,6 +19,7 @@
 #include <pipesched/analysis/streams.hpp>
 #include <pipesched/analysis/timeline.hpp>
 #include <pipesched/graph/op_graph.hpp>
+#include <pipesched/io/append.hpp>
 #include <pipesched/io/json_text.hpp>
 #include <pipesched/io/picture_style.hpp>
 
@@ -37,7 +37,7 @@ class html_data_writer {
   [[nodiscard]] std::string write(std::string_view title) {
     text_ = "{\"title\":";
     append_json_string(text_, title);
-    fmt::format_to(out(), ",\"ranks\":{},\"streams\":{},\"replicas\":{},\"makespan\":{}", graph_.ranks(),
+    detail::append(text_, ",\"ranks\":{},\"streams\":{},\"replicas\":{},\"makespan\":{}", graph_.ranks(),
                    graph_.streams(), graph_.where().replicas(), time(times_.makespan()));
     write_types();
     write_lanes();
@@ -49,8 +49,6 @@ class html_data_writer {
   }
 
  private:
-  [[nodiscard]] auto out() { return std::back_inserter(text_); }
-
   /// Nine digits are more than a screen shows.
   [[nodiscard]] static std::string time(T t) {
     if constexpr (std::integral<T>)
@@ -61,7 +59,7 @@ class html_data_writer {
 
   template <class Range, class Text>
   void write_list(std::string_view name, Range const& range, Text&& text) {
-    fmt::format_to(out(), "\"{}\":[", name);
+    detail::append(text_, "\"{}\":[", name);
     bool first = true;
     for (auto const& element : range) {
       if (!first) text_ += ',';
@@ -105,7 +103,7 @@ class html_data_writer {
     for (int lane = 0; lane < graph_.lanes(); ++lane) {
       auto const s = stream(lane % graph_.streams());
       bool const has_row = std::find(drawn.begin(), drawn.end(), s) != drawn.end();
-      fmt::format_to(out(), "{}{{\"rank\":{},\"stream\":\"{}\",\"drawn\":{},", lane > 0 ? ",\n" : "\n",
+      detail::append(text_, "{}{{\"rank\":{},\"stream\":\"{}\",\"drawn\":{},", lane > 0 ? ",\n" : "\n",
                      graph_.rank_of_lane(std::uint32_t(lane)), name_of(s), has_row);
       std::vector<node_id> nodes;
       for (auto n = graph_.lane_begin(lane); n < graph_.lane_end(lane); ++n) nodes.push_back(node_id{n});
@@ -136,7 +134,7 @@ class html_data_writer {
       if (graph_.streams() > 1) {
         bool first = true;
         for (auto const& pair : pairs_of(graph_, times_, rank)) {
-          fmt::format_to(out(), "{}[{},{}]", first ? "" : ",", time(pair.start), time(pair.end));
+          detail::append(text_, "{}[{},{}]", first ? "" : ",", time(pair.start), time(pair.end));
           first = false;
         }
       }
@@ -153,7 +151,7 @@ class html_data_writer {
       text_ += n > 0 ? ",[" : "[";
       bool first = true;
       for (graph_link l : graph_.links_in(node_id{n})) {
-        fmt::format_to(out(), "{}{},{}", first ? "" : ",", l.node(), int(l.kind()));
+        detail::append(text_, "{}{},{}", first ? "" : ",", l.node(), int(l.kind()));
         first = false;
       }
       text_ += ']';
@@ -162,7 +160,7 @@ class html_data_writer {
     for (std::uint32_t n = 0; n < graph_.size(); ++n) {
       if (n > 0) text_ += ',';
       if (auto const cause = cause_of_start(graph_, times_, cost_, node_id{n}))
-        fmt::format_to(out(), "{},{}", cause->from.value, int(cause->kind));
+        detail::append(text_, "{},{}", cause->from.value, int(cause->kind));
       else
         text_ += "-1,0";
     }
@@ -187,7 +185,7 @@ class html_data_writer {
     }
     text_ += "],";
     write_list("peaks", peaks, [](std::int64_t peak) { return fmt::format("{}", peak); });
-    fmt::format_to(out(), ",\"mostHeld\":{}", most);
+    detail::append(text_, ",\"mostHeld\":{}", most);
   }
 
   op_graph const& graph_;

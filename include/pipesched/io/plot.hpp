@@ -6,13 +6,13 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <iterator>
 #include <span>
 #include <string>
 #include <utility>
 
 #include <fmt/format.h>
 
+#include <pipesched/io/append.hpp>
 #include <pipesched/io/markup_text.hpp>
 #include <pipesched/io/picture_style.hpp>
 #include <pipesched/io/plot_area.hpp>
@@ -55,8 +55,8 @@ struct drawn_plot {
     if (column == 0) top += std::exchange(height, 0);
     double const left = double(column) * detail::plot_width;
     auto const drawn = detail::draw_plot(plots[i]);
-    fmt::format_to(std::back_inserter(all), "<g transform=\"translate({} {})\">\n{}</g>\n", detail::pixels(left),
-                   detail::pixels(top), drawn.text);
+    detail::append(all, "<g transform=\"translate({} {})\">\n{}</g>\n", detail::pixels(left), detail::pixels(top),
+                   drawn.text);
     width = std::max(width, left + detail::plot_width);
     height = std::max(height, drawn.height);
     title += (i > 0 ? "; " : "") + detail::markup_text(plots[i].title);

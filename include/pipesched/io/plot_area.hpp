@@ -5,11 +5,11 @@
 /// Where the points of a plot are in its picture, and its axes.
 
 #include <cmath>
-#include <iterator>
 #include <string>
 
 #include <fmt/format.h>
 
+#include <pipesched/io/append.hpp>
 #include <pipesched/io/markup_text.hpp>
 #include <pipesched/io/picture_style.hpp>
 #include <pipesched/io/plot_series.hpp>
@@ -39,28 +39,28 @@ class plot_area {
   /// Title, axes and grid.
   [[nodiscard]] std::string draw() const {
     std::string text;
-    auto const out = std::back_inserter(text);
     std::string grid;
-    fmt::format_to(out, "<text x=\"{}\" y=\"20\" font-size=\"14\" font-weight=\"bold\">{}</text>\n", pixels(left),
+    detail::append(text, "<text x=\"{}\" y=\"20\" font-size=\"14\" font-weight=\"bold\">{}</text>\n", pixels(left),
                    markup_text(what_.title));
     for_each_x_tick([&](double x) {
       auto const at = pixels(x_of(x));
-      fmt::format_to(std::back_inserter(grid), "M{} {}V{}", at, pixels(top), pixels(bottom + 4));
-      fmt::format_to(out, "<text x=\"{}\" y=\"{}\" text-anchor=\"middle\">{:.4g}</text>\n", at, pixels(bottom + 17), x);
+      detail::append(grid, "M{} {}V{}", at, pixels(top), pixels(bottom + 4));
+      detail::append(text, "<text x=\"{}\" y=\"{}\" text-anchor=\"middle\">{:.4g}</text>\n", at, pixels(bottom + 17),
+                     x);
     });
     double const step = round_step(y_max_ / 8);
     for (int tick = 0; tick * step <= y_max_; ++tick) {
       auto const at = y_of(tick * step);
-      fmt::format_to(std::back_inserter(grid), "M{} {}H{}", pixels(left - 4), pixels(at), pixels(right_));
-      fmt::format_to(out, "<text x=\"{}\" y=\"{}\" text-anchor=\"end\">{:.4g}</text>\n", pixels(left - 7),
+      detail::append(grid, "M{} {}H{}", pixels(left - 4), pixels(at), pixels(right_));
+      detail::append(text, "<text x=\"{}\" y=\"{}\" text-anchor=\"end\">{:.4g}</text>\n", pixels(left - 7),
                      pixels(at + 4), tick * step);
     }
-    fmt::format_to(out, "<path class=\"grid\" d=\"{}\" stroke=\"#ddd\" fill=\"none\"/>\n", grid);
-    fmt::format_to(out, "<path class=\"axes\" d=\"M{} {}V{}H{}\" stroke=\"#444\" fill=\"none\"/>\n", pixels(left),
+    detail::append(text, "<path class=\"grid\" d=\"{}\" stroke=\"#ddd\" fill=\"none\"/>\n", grid);
+    detail::append(text, "<path class=\"axes\" d=\"M{} {}V{}H{}\" stroke=\"#444\" fill=\"none\"/>\n", pixels(left),
                    pixels(top), pixels(bottom), pixels(right_));
-    fmt::format_to(out, "<text x=\"{}\" y=\"{}\" text-anchor=\"middle\">{}</text>\n", pixels((left + right_) / 2),
+    detail::append(text, "<text x=\"{}\" y=\"{}\" text-anchor=\"middle\">{}</text>\n", pixels((left + right_) / 2),
                    pixels(bottom + 36), markup_text(what_.x_label));
-    fmt::format_to(out, "<text transform=\"translate(14 {}) rotate(-90)\" text-anchor=\"middle\">{}</text>\n",
+    detail::append(text, "<text transform=\"translate(14 {}) rotate(-90)\" text-anchor=\"middle\">{}</text>\n",
                    pixels((top + bottom) / 2), markup_text(what_.y_label));
     return text;
   }

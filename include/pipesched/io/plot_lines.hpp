@@ -8,7 +8,6 @@
 #include <array>
 #include <cmath>
 #include <cstddef>
-#include <iterator>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -16,6 +15,7 @@
 
 #include <fmt/format.h>
 
+#include <pipesched/io/append.hpp>
 #include <pipesched/io/markup_text.hpp>
 #include <pipesched/io/picture_style.hpp>
 #include <pipesched/io/plot_area.hpp>
@@ -104,7 +104,7 @@ class plot_lines {
         if (group.size() == 1)
           alone[group[k].line] += path;
         else
-          fmt::format_to(std::back_inserter(striped),
+          detail::append(striped,
                          "<path d=\"{}\" stroke=\"{}\" stroke-width=\"2.2\" stroke-dasharray=\"{} {}\" "
                          "stroke-dashoffset=\"-{}\" fill=\"none\"/>\n",
                          path, color(group[k].line), stripe, stripe * (group.size() - 1), stripe * k);
@@ -175,7 +175,7 @@ class plot_lines {
 
   template <class... Args>
   void add(fmt::format_string<Args...> format, Args&&... args) {
-    fmt::format_to(std::back_inserter(text_), format, std::forward<Args>(args)...);
+    detail::append(text_, format, std::forward<Args>(args)...);
   }
 
   plot_area const& area_;

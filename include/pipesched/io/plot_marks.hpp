@@ -7,13 +7,13 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <iterator>
 #include <limits>
 #include <string>
 #include <vector>
 
 #include <fmt/format.h>
 
+#include <pipesched/io/append.hpp>
 #include <pipesched/io/markup_text.hpp>
 #include <pipesched/io/picture_style.hpp>
 #include <pipesched/io/plot_area.hpp>
@@ -43,10 +43,10 @@ class plot_marks {
       box const at = place_name(m, rows);
       taken_.push_back(at);
       for (std::size_t row = 0; row < rows.size(); ++row)
-        fmt::format_to(std::back_inserter(names), "<text x=\"{}\" y=\"{}\">{}</text>\n", pixels(at.x),
+        detail::append(names, "<text x=\"{}\" y=\"{}\">{}</text>\n", pixels(at.x),
                        pixels(at.y + row_height * double(row + 1) - 3), markup_text(rows[row]));
       bool const best = std::find(what_.front.begin(), what_.front.end(), m.point) != what_.front.end();
-      fmt::format_to(std::back_inserter(dots),
+      detail::append(dots,
                      "<circle cx=\"{}\" cy=\"{}\" r=\"{}\" fill=\"{}\" stroke=\"#d55e00\" stroke-width=\"1.6\">"
                      "<title>{}: {:.4g}, {:.4g}</title></circle>\n",
                      pixels(m.x), pixels(m.y), pixels(radius), best ? "#d55e00" : "#fff",

@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <iterator>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -19,6 +18,7 @@
 #include <pipesched/analysis/streams.hpp>
 #include <pipesched/analysis/timeline.hpp>
 #include <pipesched/graph/op_graph.hpp>
+#include <pipesched/io/append.hpp>
 #include <pipesched/io/markup_text.hpp>
 #include <pipesched/io/picture_style.hpp>
 #include <pipesched/io/svg_lane.hpp>
@@ -109,7 +109,7 @@ class svg_picture {
     for (std::int64_t tick = 0; double(tick) * step <= double(times_.makespan()) * (1 + 1e-9); ++tick) {
       double const time = double(tick) * step;
       auto const x = pixels(scale_.x_of(time));
-      fmt::format_to(std::back_inserter(grid), "M{} {}V{}", x, pixels(y + 3), pixels(bottom));
+      detail::append(grid, "M{} {}V{}", x, pixels(y + 3), pixels(bottom));
       add("<text class=\"tick\" x=\"{}\" y=\"{}\">{:.6g}</text>\n", x, pixels(y), time);
     }
     add("<text x=\"8\" y=\"{}\">time</text>\n<path class=\"grid\" d=\"{}\"/>\n", pixels(y), grid);
@@ -205,7 +205,7 @@ class svg_picture {
 
   template <class... Args>
   void add(fmt::format_string<Args...> format, Args&&... args) {
-    fmt::format_to(std::back_inserter(text_), format, std::forward<Args>(args)...);
+    detail::append(text_, format, std::forward<Args>(args)...);
   }
 
   static constexpr std::string_view style =

@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <iterator>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -16,6 +15,7 @@
 
 #include <pipesched/analysis/timeline.hpp>
 #include <pipesched/graph/op_graph.hpp>
+#include <pipesched/io/append.hpp>
 #include <pipesched/io/picture_style.hpp>
 #include <pipesched/io/svg_looks.hpp>
 #include <pipesched/io/svg_runs.hpp>
@@ -41,8 +41,8 @@ class svg_frames {
  public:
   void add(double x, double y, double width, double height) {
     if (width <= 3) return;
-    fmt::format_to(std::back_inserter(width < 14 ? thin_ : thick_), "M{} {}h{}v{}h-{}z", pixels(x + 0.5),
-                   pixels(y + 0.5), pixels(width - 1), pixels(height - 1), pixels(width - 1));
+    detail::append(width < 14 ? thin_ : thick_, "M{} {}h{}v{}h-{}z", pixels(x + 0.5), pixels(y + 0.5),
+                   pixels(width - 1), pixels(height - 1), pixels(width - 1));
   }
   [[nodiscard]] std::string text() const {
     std::string all;
@@ -119,7 +119,7 @@ class svg_lane {
     bool const is_half = height < svg_row_height;
     auto const width = pixels(length * scale_.per_time);
     // With a title, which a pointer on the op shows.
-    fmt::format_to(std::back_inserter(labelled_),
+    detail::append(labelled_,
                    "<path class=\"l{} op\" d=\"M{} {}h{}v{}h-{}z\"><title>{}: {:.6g} to {:.6g}</title></path>"
                    "<text class=\"{}\" x=\"{}\" y=\"{}\">{}</text>\n",
                    look, pixels(scale_.x_of(start)), pixels(y), width, pixels(height), width, to_string(o), start,
@@ -130,7 +130,7 @@ class svg_lane {
   void add_runs(std::string& text, std::vector<run_merger> const& looks, double y, double height) const {
     for (std::size_t look = 0; look < looks.size(); ++look) {
       if (looks[look].runs().empty()) continue;
-      fmt::format_to(std::back_inserter(text), "<g class=\"l{}\">", look);
+      detail::append(text, "<g class=\"l{}\">", look);
       for (auto const& run : looks[look].runs()) text += run_element(run, y, height);
       text += "</g>\n";
     }
@@ -158,7 +158,7 @@ class svg_lane {
       for (std::int64_t i = 0; i < (touching ? 1 : run.count); ++i)
         frames.add(scale_.x_of(run.start + run.period * double(i)), y_, whole, svg_row_height);
       if (touching && period > 5)
-        fmt::format_to(std::back_inserter(text),
+        detail::append(text,
                        "<path class=\"cut\" stroke-width=\"{}\" stroke-dasharray=\"1.2 {:.7g}\" d=\"M{} {}h{}\"/>\n",
                        pixels(svg_row_height), period - 1.2, pixels(scale_.x_of(run.start + run.period) - 0.6),
                        pixels(y_ + svg_row_height / 2), pixels(whole - 1.5 * period));

@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <iterator>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -17,6 +16,7 @@
 
 #include <pipesched/core/op.hpp>
 #include <pipesched/core/placement.hpp>
+#include <pipesched/io/append.hpp>
 #include <pipesched/io/picture_style.hpp>
 
 namespace pipesched {
@@ -62,7 +62,7 @@ class svg_looks {
     std::string text;
     for (std::size_t n = 0; n < used_.size(); ++n)
       if (used_[n])
-        fmt::format_to(std::back_inserter(text), ".l{0}{{fill:{1}}}.l{0} .run{{stroke:{1}}}\n", n,
+        detail::append(text, ".l{0}{{fill:{1}}}.l{0} .run{{stroke:{1}}}\n", n,
                        look_of(n).hatched ? fmt::format("url(#h{})", n) : looks_.color(look_of(n)));
     return text;
   }
@@ -71,7 +71,7 @@ class svg_looks {
   [[nodiscard]] std::string patterns() const {
     std::string text;
     auto const add = [&](std::string const& id, std::string_view color) {
-      fmt::format_to(std::back_inserter(text),
+      detail::append(text,
                      "<pattern id=\"{}\" patternUnits=\"userSpaceOnUse\" width=\"5\" height=\"5\">"
                      "<path fill=\"{}\" d=\"M0 0h5v5H0z\"/>"
                      "<path stroke=\"#000\" stroke-opacity=\".2\" d=\"M-1 1l2-2M0 5l5-5M4 6l2-2\"/></pattern>\n",

@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
-#include <iterator>
 #include <string>
 
 #include <fmt/format.h>
@@ -15,6 +14,7 @@
 #include <pipesched/analysis/memory.hpp>
 #include <pipesched/analysis/timeline.hpp>
 #include <pipesched/graph/op_graph.hpp>
+#include <pipesched/io/append.hpp>
 #include <pipesched/io/picture_style.hpp>
 #include <pipesched/io/svg_lane.hpp>
 
@@ -41,7 +41,7 @@ template <time_value T>
   auto const draw_to = [&](double column, std::int64_t held) {
     if (std::abs(level(held) - drawn) < 0.5) return;
     drawn = level(held);
-    fmt::format_to(std::back_inserter(curve.path), "H{}V{}", pixels(scale.left + column / 2), pixels(drawn));
+    detail::append(curve.path, "H{}V{}", pixels(scale.left + column / 2), pixels(drawn));
   };
   std::int64_t most = 0;  // within the column, half a pixel wide
   std::int64_t held = 0;
@@ -59,8 +59,7 @@ template <time_value T>
     curve.peak = std::max(curve.peak, held);
   }
   draw_to(column, most);
-  fmt::format_to(std::back_inserter(curve.path), "H{}V{}z", pixels(scale.x_of(double(times.makespan()))),
-                 pixels(bottom));
+  detail::append(curve.path, "H{}V{}z", pixels(scale.x_of(double(times.makespan()))), pixels(bottom));
   return curve;
 }
 
