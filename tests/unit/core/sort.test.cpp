@@ -45,12 +45,3 @@ TEST_CASE("Any numbers are sorted, of many or few values, and none is lost", "[s
       REQUIRE(sorted == expected);
     }
 }
-
-TEST_CASE("An order that always picks a bad pivot is sorted by the heap", "[sort]") {
-  auto heap = numbers(1000, 300);
-  detail::heap_sort(heap.data(), heap.size(), detail::less{});
-  CHECK(std::is_sorted(heap.begin(), heap.end()));
-  auto none = numbers(1000, 300);
-  detail::intro_sort(none.data(), none.data() + none.size(), detail::less{}, 0);
-  CHECK(none == heap);
-}
