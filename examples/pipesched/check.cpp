@@ -19,9 +19,11 @@ struct check_command {
   std::string diagnostics = "text";
 };
 
-std::string summary(pipesched::schedule const& s, std::string const& transport) {
-  return fmt::format("valid: {} ranks, {} stages, {} microbatches, {} operations{}\n", s.ranks(), s.stages(),
-                     s.microbatches(), s.ops().size(), transport.empty() ? "" : ", no deadlock under " + transport);
+/// `valid`: nothing is wrong at all; else what is missing, or out of order, hinders no transport of this kind.
+std::string summary(pipesched::schedule const& s, std::string const& transport, bool valid) {
+  return fmt::format("{}: {} ranks, {} stages, {} microbatches, {} operations{}\n",
+                     valid ? "valid" : "not valid, but runs", s.ranks(), s.stages(), s.microbatches(), s.ops().size(),
+                     transport.empty() ? "" : ", no deadlock under " + transport);
 }
 
 outcome check_file(check_command const& command) {
@@ -34,7 +36,8 @@ outcome check_file(check_command const& command) {
     if (command.diagnostics == "text") throw invalid_file(diagnostics);
     return outcome::invalid;
   }
-  if (command.diagnostics == "text" && checked.schedule) write_stdout(summary(*checked.schedule, command.transport));
+  if (command.diagnostics == "text" && checked.schedule)
+    write_stdout(summary(*checked.schedule, command.transport, checked.diagnostics.empty()));
   return outcome::done;
 }
 

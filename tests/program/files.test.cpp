@@ -131,6 +131,7 @@ TEST_CASE("check --transport tells the transports under which sends and receives
     return run_program("check " + rows + " --transport " + transport);
   };
   CHECK(under("async").status == 0);
+  CHECK_THAT(under("async").output, contains("not valid, but runs"));  // it has no backwards
   CHECK(under("dir-queue").status == 0);
   for (auto const* transport : {"pair-queue", "rank-queue", "blocking"}) {
     auto const run = under(transport);
@@ -143,6 +144,9 @@ TEST_CASE("check --transport tells the transports under which sends and receives
 
   auto const compute = folder.file("compute.csv", "0F0,0F1,0B0,0B1\n1F0,1B0,1F1,1B1\n");
   CHECK(run_program("check " + compute + " --transport blocking").status == 0);
+  auto const lost =
+      folder.file("lost.csv", "0F0,0SEND_F0,0F1,0SEND_F1\n1RECV_F1,1F0,1F1\n");  // 1F0 never gets its input
+  CHECK(run_program("check " + lost + " --transport async").status == 1);
   auto const late = folder.file("late.csv", "0F0,0W0,0I0\n");
   CHECK(run_program("check " + late + " --transport async").status == 1);
 }
