@@ -35,6 +35,16 @@ std::string explain(CLI::App const& program, CLI::ParseError const& error, std::
   return std::string(error.what()) + "\nRun with --help for more information.";
 }
 
+/// The message of what the library refuses, with its parameters called as the options that set them.
+std::string with_option_names(pipesched::parameter_violation violation) {
+  if (violation.parameter == "layers") violation.parameter = "moe-layers";
+  if (violation.parameter == "sm_total") violation.parameter = "sm-total";
+  if (violation.parameter == "sm_comm") violation.parameter = "sm-comm";
+  if (violation.reason == "sm_total - 1") violation.reason = "sm-total - 1";
+  if (violation.parameter == "duration") violation.parameter = "the time of an op";
+  return violation.message();
+}
+
 }  // namespace
 
 int main(int argc, char** argv) try {
@@ -67,6 +77,8 @@ int main(int argc, char** argv) try {
   return fail(outcome::invalid, error.what());
 } catch (std::bad_alloc const&) {
   return fail(outcome::wrong_usage, "not enough memory for this shape");
+} catch (pipesched::parameter_error const& error) {
+  return fail(outcome::wrong_usage, with_option_names(error.violation()).c_str());
 } catch (std::exception const& error) {
   return fail(outcome::wrong_usage, error.what());
 }

@@ -40,7 +40,7 @@ class progress_line {
   void operator()(std::int64_t done, std::int64_t all) {
     if (!terminal_ || 100 * done / all == percent_) return;
     percent_ = 100 * done / all;
-    std::fprintf(stderr, "\r%3d %% of %lld shapes", int(percent_), static_cast<long long>(all));
+    std::fprintf(stderr, "\r%3d %% searched", int(percent_));
     if (done == all) std::fputs("\r\033[K", stderr);
     std::fflush(stderr);
   }

@@ -36,6 +36,10 @@ TEST_CASE("A wrong command line names what is wrong, with status 2", "[program]"
   refused("check", "FILE");
   refused("analyze --file no_such_file.csv", "no_such_file.csv");
   refused("analyze 1f1b --file x.csv", "--file");
+  // Options are called what the user wrote, also where the library refuses them.
+  std::string const moe = "analyze 1f1b --ranks 4 --microbatches 8 --moe-layers ";
+  refused(moe + "2 --sm-total 10 --sm-comm 20", "sm-comm = 20, must be at most 9 (sm-total - 1)");
+  refused(moe + "99999999", "moe-layers = 99999999, must be at most 65536");
 
   auto const shape = [&](std::string const& options, std::string const& message) {
     refused("analyze " + options, message);

@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
+#include <numeric>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -75,7 +76,7 @@ class relaxations {
       });
   }
   void more_gpus() {
-    for (std::int64_t factor : {2, 4, 8, 16})
+    for (std::int64_t factor : {2, 4, 8, 16, 32, 64, 128, 256, 512})
       add(fmt::format("gpus = {}", factor * request_.cluster.gpus), [&](plan_request& r) { r.cluster.gpus *= factor; });
     if (request_.model.recompute != recomputation::full)
       for (std::int64_t factor : {2, 4, 8})
@@ -90,7 +91,8 @@ class relaxations {
     auto const& m = request_.model;
     neighbours("pipeline", &plan_choices::pipeline, divisors(request_.cluster.gpus, m.layers + m.mtp_layers + 2));
     neighbours("tensor", &plan_choices::tensor, divisors(m.heads, request_.cluster.gpus_per_node));
-    neighbours("expert", &plan_choices::expert, divisors(std::max<std::int64_t>(m.experts, 1), request_.cluster.gpus));
+    neighbours("expert", &plan_choices::expert,
+               divisors(m.is_moe() ? std::gcd(m.experts, request_.cluster.gpus) : 1, m.experts + 1));
     neighbours("context", &plan_choices::context, divisors(m.sequence / 2, request_.cluster.gpus));
     neighbours("chunks", &plan_choices::chunks, {1, 2, 3, 4, 5, 6, 7, 8});
   }

@@ -169,7 +169,8 @@ class shape_list {
     auto const where = make_generator<Generator>(wanted).placement();
     shape.chunks = where.stages() / where.ranks();
     auto const& only = request_.choices.chunks;
-    if (!only.empty() && std::find(only.begin(), only.end(), shape.chunks) == only.end()) return;
+    if (!only.empty() && std::find(only.begin(), only.end(), shape.chunks) == only.end())
+      return drop(shape, &plan_drops::schedule, {"chunks", only.front(), "must be", shape.chunks, "of this schedule"});
     if (auto const wrong = at_most("pipeline * chunks", where.stages(), pieces_, "layers, embedding and head"))
       return drop(shape, &plan_drops::stages, *wrong);
     if (auto const& layout = request_.choices.layout; layout && layout->stages.size() != std::size_t(where.stages()))

@@ -320,6 +320,10 @@ TEST_CASE("each constraint that breaks is named, and the nearest request that ho
   request.choices.pipeline = {2};
   CHECK(broken(request, "stages").message.find("must be 3 (the stages of the layout)") != std::string::npos);
   request = small_request();
+  request.choices.schedules = {"dualpipe"};
+  request.choices.chunks = {3};
+  CHECK(broken(request, "schedule").message.find("chunks = 3, must be 1 (of this schedule)") != std::string::npos);
+  request = small_request();
   request.choices.pipeline = {16};
   request.choices.tensor = {1};
   request.choices.schedules = {"dualpipe"};
