@@ -64,6 +64,8 @@ class schedule {
   }
   /// All programs, rank after rank.
   [[nodiscard]] constexpr std::span<op const> ops() const noexcept { return ops_.view(); }
+  /// All ops, for another owner. What is left may be destroyed or assigned to.
+  [[nodiscard]] constexpr detail::buffer<op> take_ops() && noexcept { return std::move(ops_); }
   /// Where each rank's program begins in `ops()`; ranks + 1 entries.
   [[nodiscard]] constexpr std::span<std::size_t const> offsets() const noexcept {
     return {offsets_.data(), offsets_.size()};

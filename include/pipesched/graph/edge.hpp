@@ -61,6 +61,9 @@ class graph_link {
   constexpr graph_link(std::uint32_t node, edge_kind kind, bool remote) noexcept
       : bits_(node | std::uint32_t(kind) << 28 | std::uint32_t(remote) << 31) {}
 
+  /// No edge: it fills the places of a node that has fewer.
+  [[nodiscard]] static constexpr graph_link none() noexcept { return {0x0FFFFFFF, edge_kind::custom_3, true}; }
+
   [[nodiscard]] constexpr std::uint32_t node() const noexcept { return bits_ & 0x0FFFFFFF; }
   [[nodiscard]] constexpr edge_kind kind() const noexcept { return edge_kind((bits_ >> 28) & 7); }
   /// Whether the other node is on another rank, so that latency counts.

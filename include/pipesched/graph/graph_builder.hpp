@@ -78,6 +78,7 @@ class graph_builder {
     }
     for (auto const& m : missing_) graph.missing.push_back(missing_producer{node_id{number[m.node]}, m.expected});
     detail::sort(graph.missing, [](missing_producer const& a, missing_producer const& b) { return a.node < b.node; });
+    graph.links = edges_.size();
     fill(graph.in_begin, graph.in, number, &raw_edge::to, &raw_edge::from);
     fill(graph.out_begin, graph.out, number, &raw_edge::from, &raw_edge::to);
     return op_graph(std::move(graph));

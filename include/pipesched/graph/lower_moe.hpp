@@ -65,7 +65,7 @@ class moe_lowering {
         pair_order_(*options.pair_order.rotated()),
         out_(graph.where(), graph.microbatches(), graph.name(), 3),
         chunks_(graph.size(), chunk{}),
-        sends_(graph.link_count(), handle{0}) {}
+        sends_(graph.places_out(), handle{0}) {}
 
   constexpr op_graph run() {
     for (int rank = 0; rank < graph_.ranks(); ++rank) lower_rank(rank);
@@ -232,7 +232,7 @@ class moe_lowering {
       auto const kind = l.kind() == edge_kind::activation ? op_kind::send_forward : op_kind::send_backward;
       auto const send = add(o.as(kind), rank, 0).node;
       for (auto const& e : chunks_[node].output) out_.add_edge(e.node, send, edge_kind::chunk);
-      sends_[index_of(l)] = send;
+      sends_[graph_.place_of(l)] = send;
     }
   }
 
@@ -241,7 +241,7 @@ class moe_lowering {
     for (graph_link const& l : graph_.links_out(node_id{node}))
       for (auto const& to : chunks_[l.node()].begin) {
         if (is_transfer(l))
-          out_.add_edge(sends_[index_of(l)], to.node, l.kind());
+          out_.add_edge(sends_[graph_.place_of(l)], to.node, l.kind());
         else
           for (auto const& from : chunks_[node].output) out_.add_edge(from.node, to.node, l.kind());
       }
@@ -254,16 +254,13 @@ class moe_lowering {
   [[nodiscard]] static constexpr bool is_transfer(graph_link l) noexcept {
     return l.remote() && (l.kind() == edge_kind::activation || l.kind() == edge_kind::gradient);
   }
-  [[nodiscard]] constexpr std::size_t index_of(graph_link const& l) const noexcept {
-    return std::size_t(&l - graph_.links_out(node_id{0}).data());
-  }
 
   op_graph const& graph_;
   moe_options const& options_;
   moe_pair_order pair_order_;
   graph_builder out_;
   std::vector<chunk> chunks_;
-  std::vector<handle> sends_;        // by index of the link, of those that are transfers
+  std::vector<handle> sends_;        // by place of the link, of those that are transfers
   std::vector<handle> pair_events_;  // of the pair that is being lowered, by layer and kind
 };
 

@@ -47,6 +47,10 @@ struct missing_producer {
 class op_graph {
  public:
   /// The arrays that a graph is made of; filled by `build_graph` and `graph_builder`.
+  ///
+  /// The edges of each direction are in one of two forms. In a plain pipeline no node has more than two: each has two
+  /// places of its own, `graph_link::none()` where there is no edge, and `begin` is empty. Else `begin` says where the
+  /// edges of each node begin.
   struct parts {
     placement where;
     std::int64_t microbatches;
@@ -55,14 +59,17 @@ class op_graph {
     std::vector<std::uint32_t> lane_begin = {};   // lanes + 1
     detail::buffer<op> nodes = {};                // lane by lane
     detail::buffer<std::uint16_t> layers = {};    // per node, or empty
-    detail::buffer<std::uint32_t> in_begin = {};  // nodes + 1
+    detail::buffer<std::uint32_t> in_begin = {};  // nodes + 1, or empty
     detail::buffer<graph_link> in = {};
-    detail::buffer<std::uint32_t> out_begin = {};  // nodes + 1
+    detail::buffer<std::uint32_t> out_begin = {};  // nodes + 1, or empty
     detail::buffer<graph_link> out = {};
+    std::size_t links = 0;
     std::vector<missing_producer> missing = {};
   };
 
   constexpr explicit op_graph(parts filled) : p_(std::move(filled)) {}
+  /// What the graph is made of, for another one to use the memory.
+  [[nodiscard]] constexpr parts take_parts() && noexcept { return std::move(p_); }
 
   [[nodiscard]] constexpr std::string_view name() const noexcept { return {p_.name.data(), p_.name.size()}; }
   [[nodiscard]] constexpr placement const& where() const noexcept { return p_.where; }
@@ -120,13 +127,18 @@ class op_graph {
   /// \{
   /// The stored edges into and out of a node: all but program and pair edges. Constant time.
   [[nodiscard]] constexpr std::span<graph_link const> links_in(node_id n) const noexcept {
-    return p_.in.view().subspan(p_.in_begin[n.value], p_.in_begin[n.value + 1] - p_.in_begin[n.value]);
+    return links_of(n, p_.in_begin, p_.in);
   }
   [[nodiscard]] constexpr std::span<graph_link const> links_out(node_id n) const noexcept {
-    return p_.out.view().subspan(p_.out_begin[n.value], p_.out_begin[n.value + 1] - p_.out_begin[n.value]);
+    return links_of(n, p_.out_begin, p_.out);
   }
   /// The number of stored edges.
-  [[nodiscard]] constexpr std::size_t link_count() const noexcept { return p_.in.size(); }
+  [[nodiscard]] constexpr std::size_t link_count() const noexcept { return p_.links; }
+  /// A number of its own, less than `places_out()`, for an element of `links_out`: to keep something for each edge.
+  [[nodiscard]] constexpr std::size_t place_of(graph_link const& out) const noexcept {
+    return std::size_t(&out - p_.out.data());
+  }
+  [[nodiscard]] constexpr std::size_t places_out() const noexcept { return p_.out.size(); }
 
   /// All typed edges into a node, program and pair edges included.
   [[nodiscard]] constexpr std::vector<edge> producers(node_id n) const {
@@ -168,6 +180,14 @@ class op_graph {
   }
 
  private:
+  [[nodiscard]] static constexpr std::span<graph_link const> links_of(
+      node_id n, detail::buffer<std::uint32_t> const& begin, detail::buffer<graph_link> const& links) noexcept {
+    if (begin.size() != 0) return links.view().subspan(begin[n.value], begin[n.value + 1] - begin[n.value]);
+    auto const* const two = links.data() + 2 * std::size_t{n.value};
+    bool const has_first = two[0] != graph_link::none();
+    bool const has_second = two[1] != graph_link::none();
+    return {two + !has_first, std::size_t{has_first} + std::size_t{has_second}};
+  }
   /// A node and its partner, in order.
   [[nodiscard]] constexpr std::vector<node_id> block_of(node_id n) const {
     auto const mate = partner(n);

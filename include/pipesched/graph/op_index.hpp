@@ -5,6 +5,7 @@
 /// Where the forward, the gradient op and the weight op of a (stage, microbatch) stand in a list of ops.
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -33,11 +34,12 @@ class op_index {
  public:
   static constexpr std::uint32_t none = 0xFFFFFFFF;
 
+  /// Precondition: the stages and microbatches of the chunk ops exist.
   constexpr op_index(std::span<op const> ops, int stages, std::int64_t microbatches)
       : stages_(stages), microbatches_(microbatches) {
     auto const is_weight = [](op o) { return o.kind() == op_kind::backward_weight; };
-    std::int64_t const roles = std::any_of(ops.begin(), ops.end(), is_weight) ? 3 : 2;
-    auto const slots = roles * stages * microbatches;
+    roles_ = std::any_of(ops.begin(), ops.end(), is_weight) ? 3 : 2;
+    auto const slots = roles_ * stages * microbatches;
     if (slots <= 4 * std::int64_t(ops.size()) + 4096)
       fill_table(ops, std::size_t(slots));
     else
@@ -47,10 +49,7 @@ class op_index {
   /// The position of the op, or `none`; stages and microbatches that do not exist have none.
   [[nodiscard]] constexpr std::uint32_t find(op_role role, int stage, std::int64_t microbatch) const noexcept {
     if (stage < 0 || stage >= stages_ || microbatch < 0 || microbatch >= microbatches_) return none;
-    if (list_.empty()) {
-      auto const slot = slot_of(role, stage, microbatch);
-      return slot < table_.size() ? table_[slot] : none;
-    }
+    if (list_.empty()) return int(role) < roles_ ? table_[slot_of(role, stage, microbatch)] : none;
     auto const key = key_of(role, stage, microbatch);
     auto const at =
         std::lower_bound(list_.begin(), list_.end(), key, [](entry e, std::uint64_t k) { return e.key < k; });
@@ -60,6 +59,18 @@ class op_index {
     return find(role_of(o.kind()), o.stage(), o.microbatch());
   }
 
+  /// Whether there is a table.
+  [[nodiscard]] constexpr bool has_rows() const noexcept { return list_.empty(); }
+  /// The positions of one role's ops on a stage, one for each microbatch; null where no op has the role. Precondition:
+  /// there is a table, and the stage exists.
+  [[nodiscard]] constexpr std::uint32_t const* row(op_role role, int stage) const noexcept {
+    return int(role) < roles_ ? table_.data() + slot_of(role, stage, 0) : nullptr;
+  }
+  [[nodiscard]] constexpr std::int64_t microbatches() const noexcept { return microbatches_; }
+
+  /// The positions of the chunk ops that `find` does not find, for they are not the first.
+  [[nodiscard]] constexpr std::span<std::uint32_t const> duplicates() const noexcept { return duplicates_; }
+
  private:
   struct entry {
     std::uint64_t key;
@@ -68,10 +79,20 @@ class op_index {
 
   constexpr void fill_table(std::span<op const> ops, std::size_t slots) {
     table_ = buffer<std::uint32_t>(slots, none);
+    auto* const table = table_.data();
+    std::array<std::size_t, 4> first_of_kind{};  // on stage 0; slot_of() without its branches
+    for (auto kind : {op_kind::forward, op_kind::backward, op_kind::backward_input, op_kind::backward_weight})
+      first_of_kind[std::size_t(kind)] = slot_of(role_of(kind), 0, 0);
+    auto const per_stage = slot_of(op_role::forward, 1, 0);
     for (std::size_t i = 0; i < ops.size(); ++i) {
-      if (!is_chunk_op(ops[i].kind())) continue;
-      auto& slot = table_[slot_of(role_of(ops[i].kind()), ops[i].stage(), ops[i].microbatch())];
-      if (slot == none) slot = std::uint32_t(i);
+      op const o = ops[i];
+      if (!is_chunk_op(o.kind())) continue;
+      auto& slot = table[first_of_kind[std::size_t(o.kind())] + per_stage * std::size_t(o.stage()) +
+                         std::size_t(o.microbatch())];
+      if (slot == none)
+        slot = std::uint32_t(i);
+      else
+        duplicates_.push_back(std::uint32_t(i));
     }
   }
 
@@ -82,8 +103,9 @@ class op_index {
     detail::sort(list_, [](entry a, entry b) { return a.key != b.key ? a.key < b.key : a.position < b.position; });
   }
 
+  /// [stage][role][microbatch]
   [[nodiscard]] constexpr std::size_t slot_of(op_role role, int stage, std::int64_t microbatch) const noexcept {
-    return (std::size_t(role) * std::size_t(stages_) + std::size_t(stage)) * std::size_t(microbatches_) +
+    return (std::size_t(stage) * std::size_t(roles_) + std::size_t(role)) * std::size_t(microbatches_) +
            std::size_t(microbatch);
   }
   [[nodiscard]] static constexpr std::uint64_t key_of(op_role role, int stage, std::int64_t microbatch) noexcept {
@@ -92,8 +114,10 @@ class op_index {
 
   int stages_;
   std::int64_t microbatches_;
+  std::int64_t roles_;
   buffer<std::uint32_t> table_;
   std::vector<entry> list_;
+  std::vector<std::uint32_t> duplicates_;
 };
 
 }  // namespace detail

@@ -126,6 +126,29 @@ TEST_CASE("Three ops with huge microbatch numbers need no huge table", "[graph]"
   CHECK(producers(graph, F(1, 1'999'999'999)) == texts{"0F1999999999 activation"});
 }
 
+TEST_CASE("A graph in the memory of another is that of its own schedule", "[graph]") {
+  auto const edges_of = [](op_graph const& graph) {
+    std::vector<edge> edges;
+    for (std::uint32_t n = 0; n < graph.size(); ++n)
+      for (auto e : graph.producers(node_id{n})) edges.push_back(e);
+    return edges;
+  };
+  auto const small = generate(gpipe{2, 3});
+  auto const large = generate(one_f_one_b{4, 7});
+  graph_options const skip{.skip_connections = {{0, 2}}};
+  auto graph = build_graph(large, skip);
+  for (auto const* made : {&small, &large, &small}) {
+    graph = build_graph(*made, std::move(graph));
+    auto const fresh = build_graph(*made);
+    CHECK(graph.ranks() == made->ranks());
+    CHECK(graph.name() == made->name());
+    CHECK(graph.link_count() == fresh.link_count());
+    CHECK(edges_of(graph) == edges_of(fresh));
+  }
+  graph = build_graph(large, std::move(graph), skip);
+  CHECK(edges_of(graph) == edges_of(build_graph(large, skip)));
+}
+
 TEST_CASE("A graph can be built node by node, with streams and layers", "[graph]") {
   graph_builder builder(placement::linear(2), 1, "events", 3);
   auto const attention = builder.add(op(op_kind::attention_forward, stage_id{1}, microbatch_id{0}), 1);
