@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #if defined(__GLIBC__) || defined(__linux__)
@@ -73,11 +74,12 @@ struct bare_path {
 
   explicit bare_path(pipesched::execution_order const& order)
       : previous(order.steps().size()), awaited(order.steps().size()), end(order.steps().size() + 1) {
+    std::vector<std::uint32_t> last_of_lane;
     for (std::size_t i = 0; i < order.steps().size(); ++i) {
       auto const& step = order.steps()[i];
-      auto const position = [](std::uint32_t p) { return p == pipesched::execution_order::nothing ? 0 : p + 1; };
-      previous[i] = position(step.previous);
-      awaited[i] = position(step.awaited_position());
+      if (step.lane >= last_of_lane.size()) last_of_lane.resize(step.lane + 1);
+      previous[i] = std::exchange(last_of_lane[step.lane], std::uint32_t(i + 1));
+      awaited[i] = step.awaited == pipesched::graph_link::none() ? 0 : step.awaited.node() + 1;
     }
   }
 

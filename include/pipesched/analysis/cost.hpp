@@ -4,6 +4,7 @@
 /// \file
 /// What ops cost: any callable on an op and its rank, and the models that most users need.
 
+#include <array>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
@@ -117,6 +118,37 @@ struct uniform_cost {
   }
   [[nodiscard]] constexpr T transfer_time(int, int) const noexcept { return latency; }
 };
+
+namespace detail {
+
+/// `op_time` of any model, prepared for many calls.
+template <cost_model C>
+class op_times {
+ public:
+  constexpr explicit op_times(C const& cost) : cost_(cost) {}
+  [[nodiscard]] constexpr time_of<C> operator()(op o, int rank) const { return op_time(cost_, o, rank); }
+
+ private:
+  C const& cost_;
+};
+
+/// Of a uniform model, a table: kinds follow one another in no order that a processor foresees, so a branch costs more.
+template <time_value T>
+class op_times<uniform_cost<T>> {
+ public:
+  constexpr explicit op_times(uniform_cost<T> const& cost) {
+    for (auto kind : {op_kind::forward, op_kind::backward, op_kind::backward_input, op_kind::backward_weight})
+      by_kind_[std::size_t(kind)] = op_time(cost, op(kind, stage_id{0}, microbatch_id{0}), 0);
+  }
+  [[nodiscard]] constexpr time_of<uniform_cost<T>> operator()(op o, int /*rank*/) const {
+    return by_kind_[std::size_t(o.kind())];
+  }
+
+ private:
+  std::array<time_of<uniform_cost<T>>, 64> by_kind_{};  // as many kinds as an op can name
+};
+
+}  // namespace detail
 
 /// Times per stage and kind; one entry per stage in each vector. A pair takes the sum of its members, or the time in
 /// `overlapped[stage of the forward]` where that vector is not empty.

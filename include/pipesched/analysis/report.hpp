@@ -44,7 +44,7 @@ constexpr graph_link const* awaited_link(op_graph const& graph, timeline<T> cons
                                          std::size_t first, std::size_t after) {
   auto const steps = times.order().steps();
   for (auto at = first; at < after; ++at)
-    for (graph_link const& l : graph.links_in(node_id{steps[at].node})) {
+    for (graph_link const& l : graph.links_in(times.order().node(at))) {
       node_id const from{l.node()};
       int const rank = graph.rank_of_lane(steps[at].lane);
       T const latency = l.remote() ? transfer_time(cost, graph.rank_of(from), rank) : T{0};
@@ -103,7 +103,7 @@ constexpr void report_ranks(op_graph const& graph, timeline<T> const& times, Cos
     std::int64_t chunk_forwards = 0;
     for (auto member = at; member < after; ++member) {
       op const o = steps[member].what;
-      int const layer = graph.layer(node_id{steps[member].node});
+      int const layer = graph.layer(order.node(member));
       bool const is_forward = pass_of(o.kind()) == pass::forward;
       (is_forward ? forward : backward) = true;
       if (o.in_pair()) forward = backward = true;  // a lowered pair is one block, whichever its event is
@@ -118,7 +118,7 @@ constexpr void report_ranks(op_graph const& graph, timeline<T> const& times, Cos
       ++rank.operations;
     }
     for (auto member = at; member < after; ++member)
-      now.held -= memory.freed(steps[member].what, graph.layer(node_id{steps[member].node}));
+      now.held -= memory.freed(steps[member].what, graph.layer(order.node(member)));
     now.phases.op(forward, backward, start, end);
     now.warmup.block(chunk_forwards, backward, forward && backward);
     at = after;

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <span>
 #include <utility>
+#include <vector>
 
 #include <pipesched/analysis/cost.hpp>
 #include <pipesched/core/buffer.hpp>
@@ -55,52 +56,57 @@ class timeline {
     auto const& order = this->order();
     detail::require_runnable(graph, order);
     auto const steps = order.steps();
-    start_ = detail::buffer<T>(steps.size());
-    end_ = detail::buffer<T>(steps.size());
+    start_.resize_uninitialised(steps.size());
+    end_.resize_uninitialised(steps.size());
     T* const start = start_.data();
     T* const end = end_.data();
     duration_limit<T> const limit(2 * steps.size());
-    auto const no_further = order.further_waits().end();
+    std::vector<T> clocks(std::size_t(graph.lanes()), T{0});  // the last end of each lane
+    T* const clock = clocks.data();
+    if (steps.size() != 0) end[0] = 0;  // read before it is written, by steps that wait for nothing
 
-    auto const arrival = [&](std::uint32_t awaited, int rank) {
-      auto const from = awaited & ~step::remote_bit;
-      if (from == awaited) return end[from];
-      T const latency = transfer_time(cost, graph.rank_of_lane(steps[from].lane), rank);
-      limit.check("latency", latency);
-      return end[from] + latency;
-    };
-    auto const ready = [&](step const& s, int rank) {
-      T const previous = s.previous == execution_order::nothing ? T{0} : end[s.previous];
-      return s.awaited == execution_order::nothing ? previous : std::max(previous, arrival(s.awaited, rank));
+    detail::op_times<Cost> const times(cost);
+
+    auto const arrival = [&](graph_link awaited, int rank) {
+      // Half of the steps wait for nothing. To read something and drop it is cheaper than to guess which.
+      bool const waits = awaited != graph_link::none();
+      auto const from = waits ? awaited.node() : 0;
+      T latency = 0;
+      if (waits && awaited.remote()) {
+        latency = transfer_time(cost, graph.rank_of_lane(steps[from].lane), rank);
+        limit.check("latency", latency);
+      }
+      return waits ? end[from] + latency : T{0};
     };
 
     auto further = order.further_waits().begin();
-    T last = 0;
+    auto const no_further = order.further_waits().end();
     for (std::size_t at = 0; at < steps.size(); ++at) {
       step const& s = steps[at];
       int const rank = graph.rank_of_lane(s.lane);
       bool const pair = order.opens_pair(at);
-      T begin = ready(s, rank);
+      T begin = std::max(clock[s.lane], arrival(s.awaited, rank));
       T duration;
       if (pair) {
-        begin = std::max(begin, ready(steps[at + 1], rank));
+        begin = std::max(begin, arrival(steps[at + 1].awaited, rank));
         duration = pipesched::pair_time(cost, s.what, steps[at + 1].what, rank);
       } else {
-        duration = op_time(cost, s.what, rank);
+        duration = times(s.what, rank);
       }
       for (; further != no_further && further->position <= at + pair; ++further)
         begin = std::max(begin, arrival(further->awaited, rank));
       limit.check("duration", duration);
+      T const done = begin + duration;
       start[at] = begin;
-      end[at] = begin + duration;
-      last = std::max(last, end[at]);
+      end[at] = done;
+      clock[s.lane] = done;
       if (pair) {
-        start[at + 1] = start[at];
-        end[at + 1] = end[at];
         ++at;
+        start[at] = begin;
+        end[at] = done;
       }
     }
-    makespan_ = last;
+    makespan_ = *std::max_element(clocks.begin(), clocks.end());
   }
 
   execution_order const* shared_ = nullptr;

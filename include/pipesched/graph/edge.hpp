@@ -64,6 +64,13 @@ class graph_link {
   /// No edge: it fills the places of a node that has fewer.
   [[nodiscard]] static constexpr graph_link none() noexcept { return {0x0FFFFFFF, edge_kind::custom_3, true}; }
 
+  /// The same link to another node.
+  [[nodiscard]] constexpr graph_link to(std::uint32_t node) const noexcept {
+    graph_link result;
+    result.bits_ = (bits_ & 0xF0000000) | node;
+    return result;
+  }
+
   [[nodiscard]] constexpr std::uint32_t node() const noexcept { return bits_ & 0x0FFFFFFF; }
   [[nodiscard]] constexpr edge_kind kind() const noexcept { return edge_kind((bits_ >> 28) & 7); }
   /// Whether the other node is on another rank, so that latency counts.

@@ -4,10 +4,12 @@
 /// \file
 /// An order in which a graph's nodes can run, or the cycle that prevents it.
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <pipesched/core/buffer.hpp>
@@ -26,38 +28,43 @@ struct blocked_lane {
   edge_kind kind;
 };
 
-/// One entry of an execution order: a node with what it waits for, as positions in the order. All that a timeline
-/// needs, in the order in which it needs it: it reads these records from the first to the last and nothing else.
+/// One entry of an execution order: a node's op with what it waits for. All that a timeline needs, in the order in
+/// which it needs it: it reads these records from the first to the last and nothing else.
 struct step {
   op what;
-  std::uint32_t node;
   std::uint32_t lane;
-  std::uint32_t previous;  ///< the step before it on its lane, or `execution_order::nothing`
-  std::uint32_t awaited;   ///< a further step that it waits for, or `nothing`; `remote_bit` set where on another rank
-
-  static constexpr std::uint32_t remote_bit = 0x80000000;
-  [[nodiscard]] constexpr std::uint32_t awaited_position() const noexcept { return awaited & ~remote_bit; }
-  [[nodiscard]] constexpr bool awaits_remote() const noexcept { return (awaited & remote_bit) != 0; }
+  /// The edge to it from a step that is not before it on its lane, or `graph_link::none()`; `node()` is that step's
+  /// position. Of several the first; see `execution_order::further_waits`.
+  graph_link awaited;
 };
 
 /// A topological order of a graph, found once and used by every timeline of it.
 ///
 /// Found by running the lanes: each goes on until a node waits for one that has not run. Time linear in nodes and
 /// edges, whatever the order of the ranks: a blocked lane is woken once, by the node that it waits for.
-/// 28 bytes a node.
+/// 24 bytes a node.
 class execution_order {
  public:
-  /// The position of no step: it stands for time 0.
-  static constexpr std::uint32_t nothing = 0x0FFFFFFF;
-
   /// A wait of a step that has more than one; `step::awaited` is the first.
   struct further_wait {
     std::uint32_t position;
-    std::uint32_t awaited;
+    graph_link awaited;
   };
 
   execution_order() = default;
-  constexpr explicit execution_order(op_graph const& graph) : steps_(graph.size()), positions_(graph.size(), pending) {
+  constexpr explicit execution_order(op_graph const& graph) : execution_order(graph, execution_order()) {}
+  /// In the memory of an order that is no longer needed, where that is large enough.
+  constexpr execution_order(op_graph const& graph, execution_order&& reuse)
+      : steps_(std::move(reuse.steps_)),
+        nodes_(std::move(reuse.nodes_)),
+        positions_(std::move(reuse.positions_)),
+        further_waits_(std::move(reuse.further_waits_)) {
+    steps_.resize_uninitialised(graph.size());
+    nodes_.resize_uninitialised(graph.size());
+    positions_.resize_uninitialised(graph.size() + 1);
+    std::fill(positions_.begin(), positions_.end(), pending);
+    positions_[graph.size()] = 0;  // of nobody, which has always run
+    further_waits_.clear();
     run(graph);
   }
 
@@ -66,10 +73,11 @@ class execution_order {
   [[nodiscard]] constexpr std::span<step const> steps() const noexcept { return steps_.view().subspan(0, count_); }
   /// Whether the step at `position` and the next one are an overlapped pair.
   [[nodiscard]] constexpr bool opens_pair(std::size_t position) const noexcept {
-    if (!steps_[position].what.overlaps_next() || position + 1 >= count_) return false;
-    auto const& next = steps_[position + 1];
-    return next.lane == steps_[position].lane && next.node == steps_[position].node + 1;
+    return steps_[position].what.overlaps_next() && position + 1 < count_ &&
+           steps_[position + 1].lane == steps_[position].lane;
   }
+  /// The node of a step.
+  [[nodiscard]] constexpr node_id node(std::size_t position) const noexcept { return node_id{nodes_[position]}; }
   /// Where a node stands in `steps()`. Precondition: it can run.
   [[nodiscard]] constexpr std::uint32_t position(node_id n) const noexcept { return positions_[n.value]; }
   /// The waits that do not fit into the steps, by position. A wait for an earlier op of the same lane is in neither.
@@ -107,6 +115,7 @@ class execution_order {
   static constexpr std::uint32_t pending_bit = 0x80000000;
   static constexpr std::uint32_t no_lane = 0x7FFFFFFF;
   static constexpr std::uint32_t pending = pending_bit | no_lane;
+  static constexpr std::uint32_t no_node = 0xFFFFFFFF;
 
   [[nodiscard]] static constexpr bool has_run(std::uint32_t position) noexcept { return (position & pending_bit) == 0; }
 
@@ -115,37 +124,21 @@ class execution_order {
     std::uint32_t next;          ///< its next node
     std::uint32_t end;           ///< one past its last
     std::uint32_t begin;         ///< its first
-    std::uint32_t last_step;     ///< the position of its last step, or `nothing`
     std::uint32_t next_waiting;  ///< the next lane that waits for the same node
   };
 
+  /// Runs the lanes that are ready, the last one woken first: what it waited for is in the cache still.
   constexpr void run(op_graph const& graph) {
     std::vector<cursor> lanes;
-    std::vector<std::uint32_t> ready;
     for (int lane = 0; lane < graph.lanes(); ++lane)
-      lanes.push_back(cursor{graph.lane_begin(lane), graph.lane_end(lane), graph.lane_begin(lane), nothing, no_lane});
+      lanes.push_back(cursor{graph.lane_begin(lane), graph.lane_end(lane), graph.lane_begin(lane), no_lane});
+    std::vector<std::uint32_t> ready;
     for (auto lane = std::uint32_t(lanes.size()); lane-- > 0;) ready.push_back(lane);
-
-    while (!ready.empty()) {
-      auto const lane = ready.back();
-      ready.pop_back();
-      auto& at = lanes[lane];
-      while (at.next < at.end) {
-        auto const after = at.next + (graph.opens_pair(at.next, at.end) ? 2 : 1);
-        graph_link const* wait = first_wait(graph, at, at.next);
-        if (!wait && after > at.next + 1) wait = first_wait(graph, at, at.next + 1);
-        if (wait) {
-          at.next_waiting = positions_[wait->node()] & ~pending_bit;
-          positions_[wait->node()] = pending_bit | lane;
-          break;
-        }
-        auto const previous = at.last_step;  // of both members of a pair
-        for (; at.next < after; ++at.next) {
-          auto waiting = positions_[at.next] & ~pending_bit;
-          append(graph, at, lane, previous);
-          for (; waiting != no_lane; waiting = lanes[waiting].next_waiting) ready.push_back(waiting);
-        }
-      }
+    ready.push_back(no_lane);  // `run_lane` writes one more than it wakes
+    auto* top = ready.data() + lanes.size();
+    while (top != ready.data()) {
+      auto const lane = *--top;
+      top = run_lane(graph, lanes, lane, top);
     }
 
     if (complete()) return;
@@ -161,35 +154,102 @@ class execution_order {
     }
   }
 
-  /// Whether a link leads to a node that its lane has run already, so that program order says all.
-  [[nodiscard]] static constexpr bool follows_from_program(graph_link l, cursor const& at) noexcept {
-    return l.node() >= at.begin && l.node() < at.next;
+  /// Runs a lane until its next block waits for a node that has not run. Writes the lanes that its nodes wake to
+  /// `woken` and returns the end of them. Whom an op waits for and wakes is as good as random to the processor, so
+  /// nothing branches on it but whether the block can run; what the loop changes is its own, so as to be in registers.
+  constexpr std::uint32_t* run_lane(op_graph const& graph, std::vector<cursor>& lanes, std::uint32_t lane,
+                                    std::uint32_t* woken) {
+    auto* const steps = steps_.data();
+    auto* const nodes = nodes_.data();
+    auto* const positions = positions_.data();
+    auto const* const ops = graph.nodes().data();
+    auto const* const places = graph.places_in();
+    auto const begin = lanes[lane].begin;
+    auto const end = lanes[lane].end;
+    auto next = lanes[lane].next;
+    auto count = std::uint32_t(count_);
+    // Others that waited for the same node: seldom any, so it costs less here than where the node ran.
+    for (auto other = std::exchange(lanes[lane].next_waiting, no_lane); other != no_lane;
+         other = std::exchange(lanes[other].next_waiting, no_lane))
+      *woken++ = other;
+
+    while (next < end) {
+      auto awaited = graph_link::none();
+      auto awaited_by_second = graph_link::none();
+      bool const pair = ops[next].overlaps_next() && next + 1 < end;
+      auto missing = places ? find_two_waits(places + 2 * std::size_t{next}, begin, next, count, awaited)
+                            : find_waits(graph.links_in(node_id{next}), begin, next, count, awaited);
+      if (pair && missing == no_node)
+        missing = find_waits(graph.links_in(node_id{next + 1}), begin, next, count + 1, awaited_by_second);
+      if (missing != no_node) {
+        while (!further_waits_.empty() && further_waits_.back().position >= count) further_waits_.pop_back();
+        lanes[lane].next_waiting = positions[missing] & ~pending_bit;
+        positions[missing] = pending_bit | lane;
+        break;
+      }
+      for (auto const after = next + 1 + pair; next < after; ++next, ++count) {
+        steps[count] = step{ops[next], lane, awaited};
+        nodes[count] = next;
+        auto const waiting = positions[next] & ~pending_bit;
+        positions[next] = count;
+        *woken = waiting;
+        woken += waiting != no_lane;
+        awaited = awaited_by_second;
+      }
+    }
+    lanes[lane].next = next;
+    count_ = count;
+    return woken;
   }
 
-  /// The first link into `node`, a member of the lane's next block, whose other end has not run.
+  /// Whether a lane's program says already that the other end of a link has run, so that there is nothing to wait for.
+  [[nodiscard]] static constexpr bool follows(graph_link l, std::uint32_t lane_begin, std::uint32_t block) noexcept {
+    return l == graph_link::none() || l.node() - lane_begin < block - lane_begin;
+  }
+
+  /// Finds what the step at `position` waits for, a node of the block that begins at `block`. Returns a node that has
+  /// not run, or `no_node`.
+  [[gnu::always_inline]] constexpr std::uint32_t find_two_waits(graph_link const* two, std::uint32_t lane_begin,
+                                                                std::uint32_t block, std::uint32_t position,
+                                                                graph_link& awaited) {
+    graph_link const a = two[0];
+    graph_link const b = two[1];
+    bool const a_follows = follows(a, lane_begin, block);
+    bool const b_follows = follows(b, lane_begin, block);
+    auto const nobody = std::uint32_t(steps_.size());
+    auto const a_position = positions_[a_follows ? nobody : a.node()];
+    auto const b_position = positions_[b_follows ? nobody : b.node()];
+    if (!has_run(a_position | b_position)) return has_run(a_position) ? b.node() : a.node();
+    auto const second = b_follows ? graph_link::none() : b.to(b_position);
+    awaited = a_follows ? second : a.to(a_position);
+    if (!a_follows && !b_follows) further_waits_.push_back(further_wait{position, second});
+    return no_node;
+  }
+  /// The same of any number of edges.
+  constexpr std::uint32_t find_waits(std::span<graph_link const> links, std::uint32_t lane_begin, std::uint32_t block,
+                                     std::uint32_t position, graph_link& awaited) {
+    for (graph_link l : links) {
+      if (follows(l, lane_begin, block)) continue;
+      auto const other = positions_[l.node()];
+      if (!has_run(other)) return l.node();
+      if (awaited == graph_link::none())
+        awaited = l.to(other);
+      else
+        further_waits_.push_back(further_wait{position, l.to(other)});
+    }
+    return no_node;
+  }
+
+  /// The first link of a lane's next block whose other end has not run.
   [[nodiscard]] constexpr graph_link const* first_wait(op_graph const& graph, cursor const& at,
                                                        std::uint32_t node) const noexcept {
     for (graph_link const& l : graph.links_in(node_id{node}))
-      if (!follows_from_program(l, at) && !has_run(positions_[l.node()])) return &l;
+      if (!follows(l, at.begin, at.next) && !has_run(positions_[l.node()])) return &l;
     return nullptr;
   }
 
-  /// The lane's next node becomes the next step.
-  constexpr void append(op_graph const& graph, cursor& at, std::uint32_t lane, std::uint32_t previous) {
-    step& s = steps_[count_];
-    s = step{graph.node(node_id{at.next}), at.next, lane, previous, nothing};
-    for (graph_link l : graph.links_in(node_id{at.next})) {
-      if (follows_from_program(l, at)) continue;
-      auto const awaited = positions_[l.node()] | (l.remote() ? step::remote_bit : 0);
-      if (s.awaited == nothing)
-        s.awaited = awaited;
-      else
-        further_waits_.push_back(further_wait{std::uint32_t(count_), awaited});
-    }
-    positions_[at.next] = at.last_step = std::uint32_t(count_++);
-  }
-
   detail::buffer<step> steps_;
+  detail::buffer<std::uint32_t> nodes_;      // of each step
   detail::buffer<std::uint32_t> positions_;  // of each node
   std::vector<further_wait> further_waits_;
   std::size_t count_ = 0;

@@ -132,6 +132,11 @@ class op_graph {
   [[nodiscard]] constexpr std::span<graph_link const> links_out(node_id n) const noexcept {
     return links_of(n, p_.out_begin, p_.out);
   }
+  /// Where no node can have more than two stored edges in: node n's, at 2n and 2n + 1, with `graph_link::none()` where
+  /// there are fewer. Null for other graphs.
+  [[nodiscard]] constexpr graph_link const* places_in() const noexcept {
+    return p_.in_begin.size() == 0 ? p_.in.data() : nullptr;
+  }
   /// The number of stored edges.
   [[nodiscard]] constexpr std::size_t link_count() const noexcept { return p_.links; }
   /// A number of its own, less than `places_out()`, for an element of `links_out`: to keep something for each edge.

@@ -38,10 +38,10 @@ TEST_CASE("Every edge of a valid schedule points forward in the order", "[graph]
       std::vector<std::size_t> position(graph.size());
       for (std::size_t i = 0; i < order.steps().size(); ++i) {
         auto const& step = order.steps()[i];
-        position[step.node] = i;
-        REQUIRE(order.position(node_id{step.node}) == i);
-        REQUIRE(int(step.lane) == graph.lane_of(node_id{step.node}));
-        REQUIRE(step.what == graph.node(node_id{step.node}));
+        position[order.node(i).value] = i;
+        REQUIRE(order.position(order.node(i)) == i);
+        REQUIRE(int(step.lane) == graph.lane_of(order.node(i)));
+        REQUIRE(step.what == graph.node(order.node(i)));
       }
       for (std::uint32_t n = 0; n < graph.size(); ++n) {
         for (auto e : graph.producers(node_id{n}))
@@ -50,6 +50,20 @@ TEST_CASE("Every edge of a valid schedule points forward in the order", "[graph]
           REQUIRE(position[std::max(mate->value, n)] == position[std::min(mate->value, n)] + 1);
       }
     }
+}
+
+TEST_CASE("An order in the memory of another is that of its own graph", "[graph]") {
+  std::mt19937 random(5);
+  execution_order order;
+  for (int m : {6, 1, 4}) {
+    auto const graph = build_graph(test_support::random_schedule(placement::loop(3, 2), m, random),
+                                   {.skip_connections = {{0, 4}, {1, 3}}});
+    execution_order const fresh(graph);
+    order = execution_order(graph, std::move(order));
+    REQUIRE(order.steps().size() == fresh.steps().size());
+    REQUIRE(order.further_waits().size() == fresh.further_waits().size());
+    for (std::size_t i = 0; i < graph.size(); ++i) REQUIRE(order.node(i) == fresh.node(i));
+  }
 }
 
 TEST_CASE("A deadlock is named as the cycle of ops that wait for each other", "[graph]") {
