@@ -37,20 +37,50 @@ struct rank_progress {
   warmup_counter warmup;
 };
 
-/// The link that let a block, the step at `first` and those up to `after`, start when it did; null where it was the
-/// end of the op before.
+/// What let a block start when it did: an edge and the step it comes from.
+struct start_cause {
+  edge_kind kind;
+  std::size_t position;
+};
+
+/// Whether a block that starts at `start` can have waited for an edge from `from`.
 template <time_value T, cost_model Cost>
-constexpr graph_link const* awaited_link(op_graph const& graph, timeline<T> const& times, Cost const& cost,
-                                         std::size_t first, std::size_t after) {
-  auto const steps = times.order().steps();
-  for (auto at = first; at < after; ++at)
-    for (graph_link const& l : graph.links_in(times.order().node(at))) {
-      node_id const from{l.node()};
-      int const rank = graph.rank_of_lane(steps[at].lane);
-      T const latency = l.remote() ? transfer_time(cost, graph.rank_of(from), rank) : T{0};
-      if (times.end(from) + latency == times.starts()[first]) return &l;
-    }
-  return nullptr;
+constexpr bool arrives_at(op_graph const& graph, timeline<T> const& times, Cost const& cost, std::size_t from,
+                          graph_link edge, std::uint32_t to_lane, T start) {
+  auto const from_rank = [&] { return graph.rank_of_lane(times.order().steps()[from].lane); };
+  T const latency = edge.remote() ? transfer_time(cost, from_rank(), graph.rank_of_lane(to_lane)) : T{0};
+  return times.ends()[from] + latency == start;
+}
+
+/// The edge that ended a rank's gap: one that the steps of the block from `first` to `after` wait for. The edges from
+/// earlier ops of its lane, which the steps leave out, ended before the gap.
+template <time_value T, cost_model Cost>
+constexpr std::optional<start_cause> cause_of_gap(op_graph const& graph, timeline<T> const& times, Cost const& cost,
+                                                  std::size_t first, std::size_t after) {
+  auto const& order = times.order();
+  T const start = times.starts()[first];
+  for (auto at = first; at < after; ++at) {
+    step const& s = order.steps()[at];
+    if (s.awaited == graph_link::none()) continue;
+    auto const is_cause = [&](graph_link l) { return arrives_at(graph, times, cost, l.node(), l, s.lane, start); };
+    if (is_cause(s.awaited)) return start_cause{s.awaited.kind(), s.awaited.node()};
+    for (auto const& wait : order.further_waits_of(at))
+      if (is_cause(wait.awaited)) return start_cause{wait.awaited.kind(), wait.awaited.node()};
+  }
+  return {};
+}
+
+/// The edge that let the event at `position` start when it did, of all that lead to it.
+template <time_value T, cost_model Cost>
+constexpr std::optional<start_cause> cause_of_event_start(op_graph const& graph, timeline<T> const& times,
+                                                          Cost const& cost, std::size_t position) {
+  auto const& order = times.order();
+  for (graph_link l : graph.links_in(order.node(position))) {
+    auto const from = order.position(node_id{l.node()});
+    if (arrives_at(graph, times, cost, from, l, order.steps()[position].lane, times.starts()[position]))
+      return start_cause{l.kind(), from};
+  }
+  return {};
 }
 
 /// Attributes the gap from `clock` to the start of a block to what it waited for. Where that is an event of the same
@@ -59,16 +89,15 @@ template <time_value T, cost_model Cost>
 constexpr void attribute_gap(op_graph const& graph, timeline<T> const& times, Cost const& cost, std::size_t first,
                              std::size_t after, T clock, idle_by_cause<T>& cause) {
   T until = times.starts()[first];
+  auto awaited = cause_of_gap(graph, times, cost, first, after);
   while (until > clock) {
-    auto const* const awaited = awaited_link(graph, times, cost, first, after);
-    auto const kind = awaited ? awaited->kind() : edge_kind::program;
-    bool const goes_on = kind == edge_kind::chunk && times.start(node_id{awaited->node()}) > clock;
-    T const from = goes_on ? times.start(node_id{awaited->node()}) : clock;
+    auto const kind = awaited ? awaited->kind : edge_kind::program;
+    bool const goes_on = kind == edge_kind::chunk && times.starts()[awaited->position] > clock;
+    T const from = goes_on ? times.starts()[awaited->position] : clock;
     cause.waiting[std::size_t(kind)] += until - from;
     if (!goes_on) return;
     until = from;
-    first = times.order().position(node_id{awaited->node()});
-    after = first + 1;
+    awaited = cause_of_event_start(graph, times, cost, awaited->position);
   }
 }
 

@@ -85,6 +85,14 @@ class execution_order {
     return {further_waits_.data(), further_waits_.size()};
   }
 
+  /// Those of one step. Time logarithmic in their number.
+  [[nodiscard]] constexpr std::span<further_wait const> further_waits_of(std::size_t position) const noexcept {
+    auto const before = [](further_wait const& w, std::size_t p) { return w.position < p; };
+    auto const first = std::lower_bound(further_waits_.begin(), further_waits_.end(), position, before);
+    auto const last = std::lower_bound(first, further_waits_.end(), position + 1, before);
+    return {first, last};
+  }
+
   /// Whether every node can run.
   [[nodiscard]] constexpr bool complete() const noexcept { return count_ == steps_.size(); }
   /// The lanes that cannot finish, in order of lanes; empty where the order is complete.
