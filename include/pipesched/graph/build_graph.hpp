@@ -99,6 +99,97 @@ struct pipeline {
 
 /// Fills in a graph's edges.
 class edge_writer {
+  // Templates before their callers: clang 16 calls no other in constant expressions.
+  struct absent_op {
+    std::uint32_t node;
+    std::size_t sequence;
+    op expected;
+  };
+
+  struct node_range {
+    std::uint32_t first;
+    std::uint32_t length;
+    [[nodiscard]] constexpr bool contains(std::uint32_t node) const noexcept { return node - first < length; }
+  };
+
+  /// The nodes of the rank that has this one.
+  [[nodiscard]] constexpr node_range rank_around(std::uint32_t node) const noexcept {
+    auto const after = std::upper_bound(graph_.lane_begin.begin(), graph_.lane_begin.end(), node);
+    return {*(after - 1), *after - *(after - 1)};
+  }
+
+  constexpr void miss(std::uint32_t node, op_kind expected, int stage) {
+    op const o = graph_.nodes[node];
+    absent_.push_back(absent_op{node, absent_.size(),
+                                op(expected, stage_id{stage}, microbatch_id{o.microbatch()}, replica_id{o.replica()})});
+  }
+
+  template <dependency D>
+  constexpr void miss(std::uint32_t node, int stage) {
+    auto const expected = D.producer == op_role::forward  ? op_kind::forward
+                          : D.consumer == op_role::weight ? op_kind::backward_input
+                                                          : graph_.nodes[node].kind();
+    miss(node, expected, stage + D.producer_stage);
+  }
+  /// A full backward has done its weights already: no W may follow it.
+  template <edge_kind Kind>
+  [[nodiscard]] constexpr bool can_feed(std::uint32_t producer) const noexcept {
+    if (producer == op_index::none) return false;
+    return Kind != edge_kind::weight || graph_.nodes[producer].kind() == op_kind::backward_input;
+  }
+
+  /// One dependency of the ops of a stage, for microbatches `begin` to `end`. What the loop changes is its own: members
+  /// would be loaded again after each edge, which might have overwritten them for all that the compiler knows.
+  template <dependency D>
+  constexpr void connect_rows(int stage, std::int64_t begin, std::int64_t end) {
+    auto const* const consumers = index_.row(D.consumer, stage);
+    auto const* const producers = index_.row(D.producer, stage + D.producer_stage);
+    if (consumers == nullptr) return;
+    auto* const in = graph_.in.data() + D.in_place;
+    auto* const out = graph_.out.data() + D.out_place;
+    node_range rank{0, 0};  // of the consumer
+    std::size_t count = 0;
+    for (auto b = begin; b < end; ++b) {
+      auto const consumer = consumers[b];
+      auto const producer = producers[b];
+      if (consumer == op_index::none) continue;
+      if (!can_feed<D.kind>(producer)) {
+        miss<D>(consumer, stage);
+        continue;
+      }
+      if (!rank.contains(consumer)) rank = rank_around(consumer);
+      bool const remote = !rank.contains(producer);
+      in[2 * std::size_t{consumer}] = graph_link(producer, D.kind, remote);
+      out[2 * std::size_t{producer}] = graph_link(consumer, D.kind, remote);
+      ++count;
+    }
+    graph_.links += count;
+  }
+
+  template <dependency D>
+  constexpr void connect_node_by(std::uint32_t node) {
+    op const o = graph_.nodes[node];
+    int const producer_stage = o.stage() + D.producer_stage;
+    if (!is_chunk_op(o.kind()) || role_of(o.kind()) != D.consumer) return;
+    if (D.producer_stage != 0 && (!options_.chain || producer_stage < 0 || producer_stage >= graph_.where.stages()))
+      return;
+    auto const producer = index_.find(D.producer, producer_stage, o.microbatch());
+    if (!can_feed<D.kind>(producer)) return miss<D>(node, o.stage());
+    bool const remote = !rank_around(node).contains(producer);
+    graph_.in[2 * std::size_t{node} + std::size_t(D.in_place)] = graph_link(producer, D.kind, remote);
+    if (index_.find(o) == node)
+      graph_.out[2 * std::size_t{producer} + std::size_t(D.out_place)] = graph_link(node, D.kind, remote);
+    ++graph_.links;
+  }
+
+  /// All dependencies of one node. A duplicate waits as the first does; what follows waits for the first alone.
+  constexpr void connect_node(std::uint32_t node) {
+    connect_node_by<pipeline::activation>(node);
+    connect_node_by<pipeline::gradient>(node);
+    connect_node_by<pipeline::stash>(node);
+    connect_node_by<pipeline::weight>(node);
+  }
+
  public:
   constexpr edge_writer(op_graph::parts& graph, op_index const& index, graph_options const& options)
       : graph_(graph), index_(index), options_(options) {
@@ -114,6 +205,7 @@ class edge_writer {
   /// The edges that every pipeline has: where there is a table of ops, row by row, so that an edge costs no search. A
   /// few microbatches at a time, whose nodes stay in the cache from one row to the next.
   constexpr void write_pipeline() {
+    if (graph_.nodes.size() == 0) return;
     if (!index_.has_rows()) {
       for (std::uint32_t node = 0; node < graph_.nodes.size(); ++node) connect_node(node);
       return;
@@ -149,95 +241,6 @@ class edge_writer {
   }
 
  private:
-  struct absent_op {
-    std::uint32_t node;
-    std::size_t sequence;
-    op expected;
-  };
-
-  struct node_range {
-    std::uint32_t first;
-    std::uint32_t length;
-    [[nodiscard]] constexpr bool contains(std::uint32_t node) const noexcept { return node - first < length; }
-  };
-
-  /// One dependency of the ops of a stage, for microbatches `begin` to `end`. What the loop changes is its own: members
-  /// would be loaded again after each edge, which might have overwritten them for all that the compiler knows.
-  template <dependency D>
-  constexpr void connect_rows(int stage, std::int64_t begin, std::int64_t end) {
-    auto const* const consumers = index_.row(D.consumer, stage);
-    auto const* const producers = index_.row(D.producer, stage + D.producer_stage);
-    if (consumers == nullptr) return;
-    auto* const in = graph_.in.data() + D.in_place;
-    auto* const out = graph_.out.data() + D.out_place;
-    node_range rank{0, 0};  // of the consumer
-    std::size_t count = 0;
-    for (auto b = begin; b < end; ++b) {
-      auto const consumer = consumers[b];
-      auto const producer = producers[b];
-      if (consumer == op_index::none) continue;
-      if (!can_feed<D.kind>(producer)) {
-        miss<D>(consumer, stage);
-        continue;
-      }
-      if (!rank.contains(consumer)) rank = rank_around(consumer);
-      bool const remote = !rank.contains(producer);
-      in[2 * std::size_t{consumer}] = graph_link(producer, D.kind, remote);
-      out[2 * std::size_t{producer}] = graph_link(consumer, D.kind, remote);
-      ++count;
-    }
-    graph_.links += count;
-  }
-
-  /// All dependencies of one node. A duplicate waits as the first does; what follows waits for the first alone.
-  constexpr void connect_node(std::uint32_t node) {
-    connect_node_by<pipeline::activation>(node);
-    connect_node_by<pipeline::gradient>(node);
-    connect_node_by<pipeline::stash>(node);
-    connect_node_by<pipeline::weight>(node);
-  }
-  template <dependency D>
-  constexpr void connect_node_by(std::uint32_t node) {
-    op const o = graph_.nodes[node];
-    int const producer_stage = o.stage() + D.producer_stage;
-    if (!is_chunk_op(o.kind()) || role_of(o.kind()) != D.consumer) return;
-    if (D.producer_stage != 0 && (!options_.chain || producer_stage < 0 || producer_stage >= graph_.where.stages()))
-      return;
-    auto const producer = index_.find(D.producer, producer_stage, o.microbatch());
-    if (!can_feed<D.kind>(producer)) return miss<D>(node, o.stage());
-    bool const remote = !rank_around(node).contains(producer);
-    graph_.in[2 * std::size_t{node} + std::size_t(D.in_place)] = graph_link(producer, D.kind, remote);
-    if (index_.find(o) == node)
-      graph_.out[2 * std::size_t{producer} + std::size_t(D.out_place)] = graph_link(node, D.kind, remote);
-    ++graph_.links;
-  }
-
-  /// A full backward has done its weights already: no W may follow it.
-  template <edge_kind Kind>
-  [[nodiscard]] constexpr bool can_feed(std::uint32_t producer) const noexcept {
-    if (producer == op_index::none) return false;
-    return Kind != edge_kind::weight || graph_.nodes[producer].kind() == op_kind::backward_input;
-  }
-
-  template <dependency D>
-  constexpr void miss(std::uint32_t node, int stage) {
-    auto const expected = D.producer == op_role::forward  ? op_kind::forward
-                          : D.consumer == op_role::weight ? op_kind::backward_input
-                                                          : graph_.nodes[node].kind();
-    miss(node, expected, stage + D.producer_stage);
-  }
-  constexpr void miss(std::uint32_t node, op_kind expected, int stage) {
-    op const o = graph_.nodes[node];
-    absent_.push_back(absent_op{node, absent_.size(),
-                                op(expected, stage_id{stage}, microbatch_id{o.microbatch()}, replica_id{o.replica()})});
-  }
-
-  /// The nodes of the rank that has this one.
-  [[nodiscard]] constexpr node_range rank_around(std::uint32_t node) const noexcept {
-    auto const after = std::upper_bound(graph_.lane_begin.begin(), graph_.lane_begin.end(), node);
-    return {*(after - 1), *after - *(after - 1)};
-  }
-
   /// Node by node; of one node the skip connections first.
   [[nodiscard]] constexpr std::vector<node_edge> list_extra() {
     std::vector<node_edge> extra;

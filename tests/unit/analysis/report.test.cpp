@@ -9,6 +9,7 @@
 #include <pipesched/analysis/critical_path.hpp>
 #include <pipesched/analysis/report.hpp>
 #include <pipesched/core/forward_only.hpp>
+#include <pipesched/schedules/dual_pipe.hpp>
 #include <pipesched/schedules/gpipe.hpp>
 #include <pipesched/schedules/one_f_one_b.hpp>
 
@@ -17,6 +18,8 @@
 using namespace pipesched;
 
 static_assert(analyze(one_f_one_b{4, 8}).bubble_time == 9);
+// Through the schedule, the graph and its order, within the compilers' default limits.
+static_assert(analyze(generate(dual_pipe{.ranks = 8, .microbatches = 20})).bubble_time == 6);
 
 namespace {
 
