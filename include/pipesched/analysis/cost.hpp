@@ -121,31 +121,37 @@ struct uniform_cost {
 
 namespace detail {
 
-/// `op_time` of any model, prepared for many calls.
+/// A model as a loop over all ops asks for it.
 template <cost_model C>
-class op_times {
+class prepared_cost {
  public:
-  constexpr explicit op_times(C const& cost) : cost_(cost) {}
-  [[nodiscard]] constexpr time_of<C> operator()(op o, int rank) const { return op_time(cost_, o, rank); }
+  constexpr explicit prepared_cost(C const& cost) : cost_(cost) {}
+  [[nodiscard]] constexpr time_of<C> op_time(op o, int rank) const { return pipesched::op_time(cost_, o, rank); }
+  [[nodiscard]] constexpr time_of<C> transfer_time(int from_rank, int to_rank) const {
+    return pipesched::transfer_time(cost_, from_rank, to_rank);
+  }
 
  private:
   C const& cost_;
 };
 
 /// Of a uniform model, a table: kinds follow one another in no order that a processor foresees, so a branch costs more.
+/// All values, not a reference: what the loop stores might overwrite the model for all that the compiler knows.
 template <time_value T>
-class op_times<uniform_cost<T>> {
+class prepared_cost<uniform_cost<T>> {
  public:
-  constexpr explicit op_times(uniform_cost<T> const& cost) {
+  constexpr explicit prepared_cost(uniform_cost<T> const& cost) : latency_(static_cast<time>(cost.latency)) {
     for (auto kind : {op_kind::forward, op_kind::backward, op_kind::backward_input, op_kind::backward_weight})
-      by_kind_[std::size_t(kind)] = op_time(cost, op(kind, stage_id{0}, microbatch_id{0}), 0);
+      by_kind_[std::size_t(kind)] = pipesched::op_time(cost, op(kind, stage_id{0}, microbatch_id{0}), 0);
   }
-  [[nodiscard]] constexpr time_of<uniform_cost<T>> operator()(op o, int /*rank*/) const {
-    return by_kind_[std::size_t(o.kind())];
-  }
+  [[nodiscard]] constexpr auto op_time(op o, int /*rank*/) const { return by_kind_[std::size_t(o.kind())]; }
+  [[nodiscard]] constexpr auto transfer_time(int /*from_rank*/, int /*to_rank*/) const { return latency_; }
 
  private:
-  std::array<time_of<uniform_cost<T>>, 64> by_kind_{};  // as many kinds as an op can name
+  using time = time_of<uniform_cost<T>>;
+
+  std::array<time, 64> by_kind_{};  // as many kinds as an op can name
+  time latency_;
 };
 
 }  // namespace detail

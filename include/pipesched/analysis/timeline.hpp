@@ -33,6 +33,12 @@ class timeline {
   constexpr timeline(op_graph const& graph, execution_order const& order, Cost const& cost) : shared_(&order) {
     run(graph, cost);
   }
+  /// The same in the memory of a timeline that is no longer needed, where that is large enough.
+  template <cost_model Cost>
+  constexpr timeline(op_graph const& graph, execution_order const& order, Cost const& cost, timeline&& reuse)
+      : shared_(&order), start_(std::move(reuse.start_)), end_(std::move(reuse.end_)) {
+    run(graph, cost);
+  }
   /// A timeline that keeps its order.
   template <cost_model Cost>
   constexpr timeline(op_graph const& graph, execution_order&& order, Cost const& cost) : owned_(std::move(order)) {
@@ -65,7 +71,7 @@ class timeline {
     T* const clock = clocks.data();
     if (steps.size() != 0) end[0] = 0;  // read before it is written, by steps that wait for nothing
 
-    detail::op_times<Cost> const times(cost);
+    detail::prepared_cost<Cost> const times(cost);
 
     auto const arrival = [&](graph_link awaited, int rank) {
       // Half of the steps wait for nothing. To read something and drop it is cheaper than to guess which.
@@ -73,7 +79,7 @@ class timeline {
       auto const from = waits ? awaited.node() : 0;
       T latency = 0;
       if (waits && awaited.remote()) {
-        latency = transfer_time(cost, graph.rank_of_lane(steps[from].lane), rank);
+        latency = times.transfer_time(graph.rank_of_lane(steps[from].lane), rank);
         limit.check("latency", latency);
       }
       return waits ? end[from] + latency : T{0};
@@ -81,17 +87,18 @@ class timeline {
 
     auto further = order.further_waits().begin();
     auto const no_further = order.further_waits().end();
-    for (std::size_t at = 0; at < steps.size(); ++at) {
+    auto const size = steps.size();
+    for (std::size_t at = 0; at < size; ++at) {
       step const& s = steps[at];
       int const rank = graph.rank_of_lane(s.lane);
-      bool const pair = order.opens_pair(at);
+      bool const pair = s.what.overlaps_next() && at + 1 < size && steps[at + 1].lane == s.lane;
       T begin = std::max(clock[s.lane], arrival(s.awaited, rank));
       T duration;
       if (pair) {
         begin = std::max(begin, arrival(steps[at + 1].awaited, rank));
         duration = pipesched::pair_time(cost, s.what, steps[at + 1].what, rank);
       } else {
-        duration = times(s.what, rank);
+        duration = times.op_time(s.what, rank);
       }
       for (; further != no_further && further->position <= at + pair; ++further)
         begin = std::max(begin, arrival(further->awaited, rank));
@@ -121,6 +128,13 @@ template <cost_model Cost>
 [[nodiscard]] constexpr timeline<time_of<Cost>> make_timeline(op_graph const& graph, execution_order const& order,
                                                               Cost const& cost) {
   return timeline<time_of<Cost>>(graph, order, cost);
+}
+
+/// In the memory of a timeline that is no longer needed, where that is large enough: of the last of many cost models.
+template <cost_model Cost>
+[[nodiscard]] constexpr timeline<time_of<Cost>> make_timeline(op_graph const& graph, execution_order const& order,
+                                                              Cost const& cost, timeline<time_of<Cost>>&& reuse) {
+  return timeline<time_of<Cost>>(graph, order, cost, std::move(reuse));
 }
 
 template <cost_model Cost>

@@ -29,6 +29,20 @@ struct uneven {
 
 }  // namespace
 
+TEST_CASE("A timeline in the memory of another is that of its own model", "[analysis]") {
+  auto const graph = build_graph(one_f_one_b{4, 9});
+  execution_order const order(graph);
+  uniform_cost<> const slow{.forward = 3, .backward_input = 4, .backward_weight = 2, .latency = 1};
+  auto times = make_timeline(graph, order, uniform_cost<>{});
+  times = make_timeline(graph, order, slow, std::move(times));
+  auto const fresh = make_timeline(graph, order, slow);
+  REQUIRE(times.makespan() == fresh.makespan());
+  for (std::uint32_t n = 0; n < graph.size(); ++n) {
+    CHECK(times.start(node_id{n}) == fresh.start(node_id{n}));
+    CHECK(times.end(node_id{n}) == fresh.end(node_id{n}));
+  }
+}
+
 TEST_CASE("Starts and ends are those of a simulator that shares no code", "[analysis][timeline]") {
   std::mt19937 random(5);
   for (auto const& where : {placement::linear(1), placement::linear(4), placement::loop(3, 2), placement::v(3),
