@@ -34,8 +34,9 @@ Generator make(benchmark::State const& state) {
 template <class Generator>
 void graph(benchmark::State& state) {
   auto const made = pipesched::generate(make<Generator>(state));
+  auto built = build_graph(made);
   for (auto _ : state) {
-    auto built = build_graph(made);
+    built = build_graph(made, std::move(built));
     benchmark::DoNotOptimize(built.nodes().data());
   }
   bench::per_op(state, made.ops().size());
@@ -52,9 +53,26 @@ void graph_floor(benchmark::State& state) {
 template <class Generator>
 void order(benchmark::State& state) {
   auto const built = build_graph(make<Generator>(state));
+  execution_order found;
   for (auto _ : state) {
-    execution_order found(built);
+    found = execution_order(built, std::move(found));
     benchmark::DoNotOptimize(found.steps().data());
+  }
+  bench::per_op(state, built.size());
+}
+
+uniform_cost<> const unequal{.forward = 2, .backward_input = 3, .backward_weight = 1, .latency = 1};
+
+/// The order and the timeline.
+template <class Generator>
+void first_timeline(benchmark::State& state) {
+  auto const built = build_graph(make<Generator>(state));
+  execution_order found(built);
+  auto times = make_timeline(built, found, unequal);
+  for (auto _ : state) {
+    found = execution_order(built, std::move(found));
+    times = make_timeline(built, found, unequal, std::move(times));
+    benchmark::DoNotOptimize(times.ends().data());
   }
   bench::per_op(state, built.size());
 }
@@ -63,8 +81,11 @@ template <class Generator>
 void next_timeline(benchmark::State& state) {
   auto const built = build_graph(make<Generator>(state));
   execution_order const found(built);
-  uniform_cost<> const cost{.forward = 2, .backward_input = 3, .backward_weight = 1, .latency = 1};
-  for (auto _ : state) benchmark::DoNotOptimize(make_timeline(built, found, cost).makespan());
+  auto times = make_timeline(built, found, unequal);
+  for (auto _ : state) {
+    times = make_timeline(built, found, unequal, std::move(times));
+    benchmark::DoNotOptimize(times.ends().data());
+  }
   bench::per_op(state, built.size());
 }
 
@@ -96,6 +117,7 @@ void shapes(benchmark::internal::Benchmark* b) {
   BENCHMARK(graph<generator>)->Apply(shapes);          \
   BENCHMARK(timeline_floor<generator>)->Apply(shapes); \
   BENCHMARK(order<generator>)->Apply(shapes);          \
+  BENCHMARK(first_timeline<generator>)->Apply(shapes); \
   BENCHMARK(next_timeline<generator>)->Apply(shapes);  \
   BENCHMARK(analysis<generator>)->Apply(shapes)
 

@@ -49,7 +49,7 @@ class op_index {
   /// The position of the op, or `none`; stages and microbatches that do not exist have none.
   [[nodiscard]] constexpr std::uint32_t find(op_role role, int stage, std::int64_t microbatch) const noexcept {
     if (stage < 0 || stage >= stages_ || microbatch < 0 || microbatch >= microbatches_) return none;
-    if (list_.empty()) return int(role) < roles_ ? table_[slot_of(role, stage, microbatch)] : none;
+    if (has_rows()) return int(role) < roles_ ? table_[slot_of(role, stage, microbatch)] : none;
     auto const key = key_of(role, stage, microbatch);
     auto const at =
         std::lower_bound(list_.begin(), list_.end(), key, [](entry e, std::uint64_t k) { return e.key < k; });
@@ -60,7 +60,7 @@ class op_index {
   }
 
   /// Whether there is a table.
-  [[nodiscard]] constexpr bool has_rows() const noexcept { return list_.empty(); }
+  [[nodiscard]] constexpr bool has_rows() const noexcept { return table_.size() != 0; }
   /// The positions of one role's ops on a stage, one for each microbatch; null where no op has the role. Precondition:
   /// there is a table, and the stage exists.
   [[nodiscard]] constexpr std::uint32_t const* row(op_role role, int stage) const noexcept {

@@ -149,6 +149,13 @@ TEST_CASE("A graph in the memory of another is that of its own schedule", "[grap
   CHECK(edges_of(graph) == edges_of(build_graph(large, skip)));
 }
 
+TEST_CASE("Many stages and microbatches without an op make a graph without a node", "[graph]") {
+  auto const graph = build_graph(schedule(placement::linear(3), 1'000'000'000, {{}, {}, {}}));
+  CHECK(graph.size() == 0);
+  CHECK(graph.missing().empty());
+  CHECK_FALSE(graph.find(F(1, 5)));
+}
+
 TEST_CASE("A graph can be built node by node, with streams and layers", "[graph]") {
   graph_builder builder(placement::linear(2), 1, "events", 3);
   auto const attention = builder.add(op(op_kind::attention_forward, stage_id{1}, microbatch_id{0}), 1);
