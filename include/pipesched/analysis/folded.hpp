@@ -55,9 +55,9 @@ constexpr void report_rank(rank_report<time_of<Cost>>& figures, typename folded_
 /// All figures of a folded schedule, the same as from its graph, in memory in proportion to the ranks and the
 /// microbatches in flight between them, not to the ops.
 ///
-/// Each rank runs for as long as its inputs are there. Where the times are whole numbers and the cost model is
-/// `same_for_all_microbatches`, a steady state that repeats is found and only its first repetitions are run: then the
-/// time does not depend on the number of microbatches either.
+/// Each rank runs for as long as its inputs are there. Where the times are exact (whole numbers, or reals no sum of
+/// which is rounded, as of 1.5 and 0.25) and the cost model is `same_for_all_microbatches`, a steady state that repeats
+/// is found and only its first repetitions are run: then the time does not depend on the number of microbatches either.
 ///
 /// Nothing where this does not apply, and the graph has to say what is wrong if anything is: where a stage's forwards,
 /// its backwards or its weights do not run in the order of the microbatches, up or down and, but for weights, without a

@@ -8,6 +8,7 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <numeric>
 #include <vector>
 
@@ -30,20 +31,20 @@ namespace detail {
 /// without having waited in between. Then every op of the next stretch starts d(r) later than the op of the same place
 /// in this one: of its inputs those with d(p) = d(r) are all d(r) later, and the others, which did not decide, are
 /// later by less. So the stretch after it begins as this one did, and by induction all do, for as long as every rank
-/// stays in its run or round. Times must be exact and the same for all microbatches.
+/// stays in its run or round. Times must be the same for all microbatches, and exact: see `times_are_exact`.
 template <cost_model Cost>
 class steady_state {
  public:
   using T = time_of<Cost>;
-  static constexpr bool applies = std::integral<T> && same_for_all_microbatches<Cost>;
+  static constexpr bool applies = same_for_all_microbatches<Cost>;
 
-  constexpr explicit steady_state(folded_run<Cost>& run) : run_(&run) {}
+  constexpr explicit steady_state(folded_run<Cost>& run) : run_(&run), exact_(times_are_exact(run.of())) {}
 
   /// Runs on from cut to cut until the state repeats, and jumps as far as all programs go on. Returns the number of ops
   /// that it left out; 0 where a program does not repeat long enough, or the cuts that follow this place are none that
   /// the ranks can stop at.
   constexpr std::int64_t jump() {
-    if (!plan()) return 0;
+    if (!exact_ || !plan()) return 0;
     auto const jumped = search();
     run_->stop_at_end();
     return jumped;
@@ -66,6 +67,27 @@ class steady_state {
     std::vector<typename folded_run<Cost>::rank_state> ranks;
     std::vector<channel<T>> channels;
   };
+
+  /// Whether no sum of the times is rounded. Sums of whole numbers never are; reals, where all are whole in a unit of
+  /// 2^-20 or coarser (1.5 and 0.25 are, 0.1 is not) and the sum of all of them is short enough.
+  [[nodiscard]] static constexpr bool times_are_exact(folded_layout<Cost> const& layout) {
+    if constexpr (std::integral<T>) {
+      return true;
+    } else {
+      auto const most = static_cast<T>(std::int64_t{1} << std::min(std::numeric_limits<T>::digits, 62));
+      T longest = 0;
+      T per_unit = 1;
+      for (auto const& of_class : layout.classes())
+        for (T const time : {of_class.duration, of_class.latency[0], of_class.latency[1]}) {
+          longest = std::max(longest, time);
+          while (time * per_unit < most &&
+                 static_cast<T>(static_cast<std::int64_t>(time * per_unit)) != time * per_unit)
+            per_unit *= 2;
+          if (per_unit > T{1 << 20}) return false;
+        }
+      return longest * per_unit * static_cast<T>(2 * layout.operations()) < most;
+    }
+  }
 
   constexpr bool plan() {
     std::int64_t microbatches = 1;
@@ -206,6 +228,7 @@ class steady_state {
   }
 
   folded_run<Cost>* run_;
+  bool exact_;
   std::vector<stride> strides_;
 };
 

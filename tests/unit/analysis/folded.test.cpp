@@ -163,7 +163,9 @@ TEMPLATE_TEST_CASE("A steady state is run a few times and the rest of it skipped
     CHECK(compare_with_graph(generator,
                              stage_cost<>::scaled({3, 4, 2, {}, 3}, uneven<std::int64_t>(generator.placement()))) > 0);
     CHECK(compare_with_graph(generator, [](op, int) { return 1; }) == 0);  // does not say that it is the same for all
-    CHECK(compare_with_graph(generator, uniform_cost<double>{}) == 0);     // sums of reals are rounded
+    CHECK(compare_with_graph(generator, uniform_cost<double>{1.5, 1.25, 0.5}) > 0);
+    CHECK(compare_with_graph(generator, uniform_cost<double>{0.1, 0.1, 0.1}) == 0);  // sums of them are rounded
+    CHECK(compare_with_graph(generator, uniform_cost<double>{1e13, 1.25, 0.5}) == 0);
   }
 }
 
