@@ -28,11 +28,11 @@ struct k_f_k_b {
     int const warmup = std::min(k * (ranks - 1 - rank), microbatches);
 
     pipesched::stage_writer stage(out, rank);
-    repeat(warmup, [&] { stage.forward(); });
-    repeat((microbatches - warmup) / k, [&] {
-      repeat(k, [&] { stage.forward(); });
-      repeat(k, [&] { stage.backward(); });
+    repeat(stage, warmup, [&] { stage.forward(); });
+    repeat(stage, (microbatches - warmup) / k, [&] {
+      repeat(stage, k, [&] { stage.forward(); });
+      repeat(stage, k, [&] { stage.backward(); });
     });
-    repeat(warmup, [&] { stage.backward(); });
+    repeat(stage, warmup, [&] { stage.backward(); });
   }
 };

@@ -75,6 +75,7 @@
 #include <pipesched/analysis/folded.hpp>
 #include <pipesched/analysis/folded_jump.hpp>
 #include <pipesched/analysis/folded_layout.hpp>
+#include <pipesched/analysis/folded_order.hpp>
 #include <pipesched/analysis/folded_run.hpp>
 #include <pipesched/analysis/hardware.hpp>
 #include <pipesched/analysis/idle.hpp>

@@ -13,6 +13,7 @@
 #include <pipesched/analysis/figures.hpp>
 #include <pipesched/analysis/folded_jump.hpp>
 #include <pipesched/analysis/folded_layout.hpp>
+#include <pipesched/analysis/folded_order.hpp>
 #include <pipesched/analysis/folded_run.hpp>
 #include <pipesched/analysis/memory.hpp>
 #include <pipesched/core/concepts.hpp>
@@ -31,7 +32,7 @@ namespace detail {
 
 /// A rank's figures, from the order of its ops and from their run.
 template <cost_model Cost>
-constexpr void report_rank(rank_report<time_of<Cost>>& figures, typename folded_layout<Cost>::rank_order const& order,
+constexpr void report_rank(rank_report<time_of<Cost>>& figures, rank_order const& order,
                            typename folded_run<Cost>::rank_state const& ran, time_of<Cost> makespan) {
   figures.operations = order.operations;
   figures.warmup = order.warmup;
@@ -70,10 +71,10 @@ template <cost_model Cost = uniform_cost<>>
                                                                             memory_model const& memory = {},
                                                                             analysis_effort* effort = nullptr) {
   using T = time_of<Cost>;
-  detail::folded_layout<Cost> const layout(folded, cost, memory);
-  if (!layout.regular()) return {};
-
-  detail::folded_run<Cost> run(layout);
+  detail::folded_order const order(folded, memory);
+  if (!order.regular()) return {};
+  detail::folded_layout<Cost> const layout(folded, cost);
+  detail::folded_run<Cost> run(layout, order);
   std::int64_t skipped = 0;
   if constexpr (detail::steady_state<Cost>::applies) {
     detail::steady_state<Cost> steady(run);
@@ -90,7 +91,7 @@ template <cost_model Cost = uniform_cost<>>
   all.operations = layout.operations();
   for (auto const& rank : run.ranks()) all.makespan = std::max(all.makespan, rank.clock);
   for (std::size_t r = 0; r < all.per_rank.size(); ++r)
-    detail::report_rank<Cost>(all.per_rank[r], layout.ranks()[r], run.ranks()[r], all.makespan);
+    detail::report_rank<Cost>(all.per_rank[r], order.ranks()[r], run.ranks()[r], all.makespan);
   detail::report_totals(all);
   if (effort) *effort = {all.operations - skipped, skipped};
   return all;

@@ -58,8 +58,7 @@ class steady_state {
   struct stride {
     bool by_turns;            ///< of its round; else by iterations of its run
     std::int64_t iterations;  ///< turns or iterations from cut to cut
-    std::int64_t blocks;      ///< of one of them
-    std::int64_t operations;
+    std::int64_t operations;  ///< of one of them
     bool has_forward;
   };
 
@@ -105,9 +104,8 @@ class steady_state {
       auto const after = by_turns ? runs[round.end - 1].end : run.end;
       bool const has_forward = std::any_of(blocks.begin() + first, blocks.begin() + after,
                                            [&](block b) { return run_->of().classes()[b.of_class].forward; });
-      strides_.push_back(by_turns
-                             ? stride{true, advance, round.blocks, round.operations, has_forward}
-                             : stride{false, advance, std::int64_t(run.end - run.begin), run.operations, has_forward});
+      strides_.push_back(by_turns ? stride{true, advance, round.operations, has_forward}
+                                  : stride{false, advance, run.operations, has_forward});
       microbatches = std::lcm(microbatches, advance);
       if (microbatches > most_microbatches) return false;
     }
@@ -140,7 +138,7 @@ class steady_state {
       auto const times = strides_[i].by_turns ? run_->of().rounds()[r.round].times : run_->of().runs()[r.run].times;
       least = std::min(least, (times - 2 - iteration_of(i)) / strides_[i].iterations - reserve);
       if (r.watch >= r.position)
-        least = std::min(least, (r.watch - r.position) / (strides_[i].iterations * strides_[i].blocks) - reserve);
+        least = std::min(least, (r.watch - r.position) / (strides_[i].iterations * strides_[i].operations) - reserve);
     }
     return least;
   }
@@ -169,7 +167,7 @@ class steady_state {
 
   constexpr bool next_cut() {
     for (std::size_t i = 0; i < strides_.size(); ++i)
-      run_->stop_at(i, run_->ranks()[i].position + strides_[i].iterations * strides_[i].blocks);
+      run_->stop_at(i, run_->ranks()[i].position + strides_[i].iterations * strides_[i].operations);
     while (run_->run(unlimited)) {
     }
     return run_->all_stopped();
@@ -221,7 +219,7 @@ class steady_state {
       grow(r.waiting[1], then.waiting[1]);
       r.phases.repeat_since(then.phases, times);
       iteration_of(i) += iterations;
-      r.position += iterations * strides_[i].blocks;
+      r.position += iterations * strides_[i].operations;
       operations += iterations * strides_[i].operations;
     }
     return operations;

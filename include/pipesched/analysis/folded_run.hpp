@@ -13,6 +13,7 @@
 
 #include <pipesched/analysis/cost.hpp>
 #include <pipesched/analysis/folded_layout.hpp>
+#include <pipesched/analysis/folded_order.hpp>
 #include <pipesched/analysis/idle.hpp>
 #include <pipesched/core/folding.hpp>
 #include <pipesched/graph/edge.hpp>
@@ -77,7 +78,7 @@ class folded_run {
   struct rank_state {
     block const* at = nullptr;           ///< its next block
     block const* pattern_end = nullptr;  ///< of the run that it is in
-    std::int64_t position = 0;           ///< blocks run
+    std::int64_t position = 0;           ///< ops run
     std::int64_t halt = 0;               ///< where it stops, or is watched: the nearer one
     T clock = 0;
     T busy = 0;
@@ -92,12 +93,13 @@ class folded_run {
     std::uint32_t run = 0;    ///< which
     std::uint32_t round = 0;  ///< which
     std::int64_t stop = 0;
-    std::int64_t watch = 0;  ///< the next block of which more is asked than that it takes its time
+    std::int64_t watch = 0;  ///< the next op at which more is asked than its end
     T first_start = 0;
     T peak_start = 0;
   };
 
-  constexpr explicit folded_run(layout const& of) : layout_(&of) {
+  /// Keeps references to both.
+  constexpr folded_run(layout const& of, folded_order const& order) : layout_(&of), order_(&order) {
     for (auto const& ends : of.channels()) channels_.push_back({ends.producer, ends.consumer, first_capacity});
     auto const connected = [&](std::uint32_t c) { return c == no_channel ? nullptr : &channels_[c]; };
     for (auto const& c : of.classes())
@@ -112,8 +114,10 @@ class folded_run {
     for (auto const& of_rank : of.ranks()) {
       rank_state added{};
       added.round = of_rank.begin;
-      added.run = of_rank.begin < of_rank.end ? of.rounds()[of_rank.begin].begin : 0;
-      if (of_rank.blocks > 0) enter_run(added);
+      if (of_rank.begin < of_rank.end) {
+        added.run = of.rounds()[of_rank.begin].begin;
+        enter_run(added);
+      }
       ranks_.push_back(added);
     }
     ready_.assign(ranks_.size(), 0);
@@ -125,7 +129,7 @@ class folded_run {
   /// \name Stops
   /// \{
   constexpr void stop_at_end() {
-    for (std::size_t r = 0; r < ranks_.size(); ++r) stop_at(r, layout_->ranks()[r].blocks);
+    for (std::size_t r = 0; r < ranks_.size(); ++r) stop_at(r, order_->ranks()[r].operations);
   }
   constexpr void stop_at(std::size_t r, std::int64_t position) {
     ranks_[r].stop = position;
@@ -194,7 +198,7 @@ class folded_run {
     while (r.position != r.stop) {
       auto const& does = actions[r.at->of_class];
       if (!(does.pair ? run_block<2>(number, r, does) : run_block<1>(number, r, does))) return;
-      ++r.position;
+      r.position += does.pair ? 2 : 1;
       if (++r.at == r.pattern_end) {
         r.at = r.pattern;
         if (++r.iteration == r.times) next_run(number);
@@ -273,15 +277,15 @@ class folded_run {
   /// What is asked of a watched block; then finds the next one.
   constexpr void note(std::uint32_t number, action const& does, T start, T end) {
     auto& r = ranks_[number];
-    auto const& order = layout_->ranks()[number];
+    auto const& order = order_->ranks()[number];
     if (r.position == 0) r.first_start = start;
-    if (r.position == order.peak_block) r.peak_start = start;
+    if (r.position == order.peak_place) r.peak_start = start;
     if (r.position == order.first_backward || r.position == order.last_forward) {
       r.phases.op(does.forward, does.backward, start, end);
       r.gap_since_forward = r.gap_since_forward && !does.forward;
     }
     r.watch = never;
-    for (auto const next : {order.peak_block, order.first_backward, order.last_forward})
+    for (auto const next : {order.peak_place, order.first_backward, order.last_forward})
       if (next > r.position) r.watch = std::min(r.watch, next);
     r.halt = std::min(r.stop, r.watch);
   }
@@ -310,6 +314,7 @@ class folded_run {
   }
 
   layout const* layout_;
+  folded_order const* order_;
   std::vector<rank_state> ranks_;
   std::vector<channel<T>> channels_;
   std::vector<action> actions_;       // by class
