@@ -34,11 +34,32 @@ namespace detail {
          a.microbatches == b.microbatches;
 }
 
-/// Calls `visit(generator)` with a shape's schedule.
-template <class Visit>
-void with_generator(plan_shape const& shape, Visit&& visit) {
-  with_schedule(shape.schedule, {.ranks = shape.pipeline, .microbatches = shape.microbatches, .chunks = shape.chunks},
-                std::forward<Visit>(visit));
+[[nodiscard]] inline pipesched::shape schedule_shape(plan_shape const& shape) {
+  return {.ranks = shape.pipeline, .microbatches = shape.microbatches, .chunks = shape.chunks};
+}
+/// Whether its schedule can be made.
+[[nodiscard]] inline check_result check_schedule(plan_shape const& shape) {
+  check_result violation;
+  with_schedule_type(shape.schedule,
+                     [&]<class Generator>() { violation = check_shape<Generator>(schedule_shape(shape)); });
+  return violation;
+}
+
+/// What `make(generator)` makes of a shape's generator. Throws `schedule_error` for a name of no schedule, and
+/// `parameter_error` where its schedule refuses the shape.
+template <class Make>
+[[nodiscard]] auto with_generator(plan_shape const& shape, Make&& make) {
+  std::optional<decltype(make(gpipe{}))> made;
+  with_schedule(shape.schedule, schedule_shape(shape), [&](auto const& generator) { made.emplace(make(generator)); });
+  if (!made) PIPESCHED_FAIL(schedule_error(unknown_schedule_message(shape.schedule)));
+  return *std::move(made);
+}
+[[nodiscard]] inline placement placement_of(plan_shape const& shape) {
+  return with_generator(shape, [](auto const& generator) { return generator.placement(); });
+}
+/// In a function of its own, so that what follows of a schedule is compiled once, and not for each generator.
+[[nodiscard]] inline op_graph graph_of(plan_shape const& shape) {
+  return build_graph(with_generator(shape, [](auto const& generator) { return generate(generator); }));
 }
 
 /// A shape and what it needs of memory however its ops are ordered.
@@ -103,7 +124,7 @@ class shape_search {
     for (std::size_t at = 0; at < shapes.size();) {
       auto after = at + 1;
       while (after < shapes.size() && same_graph(shapes[at], shapes[after])) ++after;
-      with_generator(shapes[at], [&](auto const& generator) { bound(at, after, generator.placement()); });
+      bound(at, after, placement_of(shapes[at]));
       at = after;
     }
     std::sort(groups_.begin(), groups_.end(), [](group const& a, group const& b) {
@@ -117,7 +138,7 @@ class shape_search {
   [[nodiscard]] search_result run(Progress&& progress) {
     std::int64_t done = 0;
     for (auto const& g : groups_) {
-      with_generator(shapes_[g.members.front().index], [&](auto const& generator) { compute(g, generator); });
+      compute(g);
       progress(++done, std::int64_t(groups_.size()));
     }
     std::sort(result_.entries.begin(), result_.entries.end(), [](ranked_plan const& a, ranked_plan const& b) {
@@ -159,17 +180,11 @@ class shape_search {
     auto const period = 4 * shape.pipeline;
     if (shape.microbatches < 4 * period || shape.microbatches % shape.pipeline != 0) return {};
     shape.microbatches = period + shape.microbatches % period;
-    std::optional<op_graph> graph;
-    with_schedule_type(shape.schedule, [&]<class Generator>() {
-      auto const wanted =
-          pipesched::shape{.ranks = shape.pipeline, .microbatches = shape.microbatches, .chunks = shape.chunks};
-      if (!check_shape<Generator>(wanted)) graph.emplace(build_graph(make_generator<Generator>(wanted)));
-    });
-    return graph;
+    if (check_schedule(shape)) return {};
+    return graph_of(shape);
   }
 
-  template <class Generator>
-  void compute(group const& g, Generator const& generator) {
+  void compute(group const& g) {
     std::optional<op_graph> shorter;
     std::optional<op_graph> graph;
     std::optional<execution_order> order;
@@ -186,7 +201,7 @@ class shape_search {
           result_.too_large.push_back({shape, least});
           continue;
         }
-      if (!graph) graph.emplace(build_graph(generator));
+      if (!graph) graph.emplace(graph_of(shape));
       auto const memory = fullest_rank(*graph, d.costs, d.stages);
       if (memory.total() > usable_) {
         result_.too_large.push_back({shape, memory.total()});
@@ -209,16 +224,14 @@ class shape_search {
   search_result result_;
 };
 
-/// The figures of one shape, whether it fits memory or not.
+/// The figures of one shape, whether it fits memory or not. Throws as `with_generator` does.
 [[nodiscard]] inline ranked_plan figures_of(plan_request const& request, plan_shape const& shape) {
   stage_cache divisions(request);
-  ranked_plan entry;
-  with_generator(shape, [&](auto const& generator) {
-    auto const graph = build_graph(generator);
-    auto const& d = divisions.of(shape, graph.where().stages());
-    entry = evaluate(shape, fullest_rank(graph, d.costs, d.stages), graph, execution_order(graph), d.costs, d.stages);
-    entry.layout = write_layout(d.layout);
-  });
+  auto const graph = graph_of(shape);
+  auto const& d = divisions.of(shape, graph.where().stages());
+  auto entry =
+      evaluate(shape, fullest_rank(graph, d.costs, d.stages), graph, execution_order(graph), d.costs, d.stages);
+  entry.layout = write_layout(d.layout);
   return entry;
 }
 
