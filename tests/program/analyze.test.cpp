@@ -73,6 +73,16 @@ TEST_CASE("analyze writes the documented JSON, key for key", "[program]") {
   CHECK(analyze("gpipe --ranks 4 --microbatches 8").at("steady_utilization").is_null());
 }
 
+TEST_CASE("analyze takes a billion microbatches", "[program]") {
+  auto const report = analyze("1f1b --ranks 64 --microbatches 1000000000");
+  CHECK(report.at("operations") == 128'000'000'000);
+  CHECK(report.at("makespan") == 3'000'000'189);
+  CHECK(report.at("bubble_time") == 189);
+  CHECK(analyze("1f1b --ranks 64 --microbatches 1000000000 --forward-only").at("makespan") == 1'000'000'063);
+  CHECK(run_program("analyze 1f1b --ranks 64 --microbatches 1000000000 --forward 0.1").status == 2);
+  CHECK(run_program("show 1f1b --ranks 64 --microbatches 1000000000").status == 2);
+}
+
 TEST_CASE("analyze finds the known figures", "[program]") {
   auto const gpipe = analyze("gpipe --ranks 4 --microbatches 8");
   CHECK(gpipe.at("makespan") == 33);

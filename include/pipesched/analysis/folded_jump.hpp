@@ -9,7 +9,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
-#include <numeric>
 #include <vector>
 
 #include <pipesched/analysis/cost.hpp>
@@ -52,7 +51,6 @@ class steady_state {
 
  private:
   static constexpr std::int64_t cuts_before_wider = 32;
-  static constexpr std::int64_t most_microbatches = std::int64_t{1} << 20;
 
   /// How a rank goes from cut to cut.
   struct stride {
@@ -106,10 +104,12 @@ class steady_state {
                                            [&](block b) { return run_->of().classes()[b.of_class].forward; });
       strides_.push_back(by_turns ? stride{true, advance, round.operations, has_forward}
                                   : stride{false, advance, run.operations, has_forward});
-      microbatches = std::lcm(microbatches, advance);
-      if (microbatches > most_microbatches) return false;
+      microbatches = std::max(microbatches, advance);
     }
-    for (auto& s : strides_) s.iterations = microbatches / s.iterations;
+    for (auto& s : strides_) {
+      if (microbatches % s.iterations != 0) return false;
+      s.iterations = microbatches / s.iterations;
+    }
     return iterations_left(4) >= 0 && has_begun();
   }
 

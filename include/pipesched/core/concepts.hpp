@@ -62,6 +62,9 @@ concept schedule_generator = std::copyable<G> && requires(G const& g, int rank, 
 /// Expressions, beyond those of `schedule_generator`:
 ///  - `g.rows_are_independent()`: whether, in this shape, `emit` costs no more than the row that it writes;
 ///  - `g.emit_all(sink)` for every `rank_op_sink`: all programs at once, the same as `emit` writes for each rank.
+///
+/// Optional: `g.programs_repeat()`, whether `emit_all` hands what repeats to the sink's `row(rank)`, where it has one,
+/// so that the time does not depend on the number of microbatches: see `fold`.
 template <class G>
 concept emits_together = schedule_generator<G> && requires(G const& g, detail::any_sink& sink) {
   { g.rows_are_independent() } -> std::same_as<bool>;

@@ -287,6 +287,28 @@ struct folded_schedule {
   }
 };
 
+namespace detail {
+
+/// A folder for each rank.
+struct rank_folders {
+  std::vector<program_folder> folders;
+
+  constexpr program_folder& row(int rank) { return folders[std::size_t(rank)]; }
+  constexpr void operator()(int rank, op o) { row(rank)(o); }
+};
+
+/// Refuses programs that follow from a simulation of all ranks op by op, where they have more ops than can be stored.
+template <schedule_generator G>
+constexpr void require_simulation(G const& generator) {
+  if constexpr (requires { generator.programs_repeat(); })
+    if (generator.programs_repeat()) return;
+  std::int64_t operations = 0;
+  for (auto length : lengths_of(generator)) operations += length;
+  require(at_most("operations", operations, max_operations, "programs that follow from a simulation"));
+}
+
+}  // namespace detail
+
 /// All programs, folded; nothing where a body of the generator's own that it hands to `repeat` with a writer does not
 /// repeat itself. Throws `parameter_error` where the generator's check fails, and for more than `max_operations` ops
 /// that come one by one or from a simulation of all ranks.
@@ -297,13 +319,10 @@ template <schedule_generator G>
   int const ranks = result.where.ranks();
   if constexpr (emits_together<G>) {
     if (detail::programs_depend(generator)) {
-      std::int64_t operations = 0;
-      for (auto length : detail::lengths_of(generator)) operations += length;
-      require(at_most("operations", operations, max_operations, "programs that follow from a simulation"));
-      std::vector<program_folder> folders(std::size_t(ranks), program_folder{});
-      auto out = [&](int rank, op o) { folders[std::size_t(rank)](o); };
+      detail::require_simulation(generator);
+      detail::rank_folders out{std::vector<program_folder>(std::size_t(ranks), program_folder{})};
       generator.emit_all(out);
-      for (auto& folder : folders) result.programs.push_back(folder.finish());
+      for (auto& folder : out.folders) result.programs.push_back(folder.finish());
       return result;
     }
   }

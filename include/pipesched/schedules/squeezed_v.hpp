@@ -10,6 +10,7 @@
 #include <vector>
 
 #include <pipesched/core/concepts.hpp>
+#include <pipesched/core/folding.hpp>
 #include <pipesched/core/op.hpp>
 #include <pipesched/schedules/building_block.hpp>
 #include <pipesched/schedules/pass_times.hpp>
@@ -42,6 +43,29 @@ class squeezed_v {
 
   [[nodiscard]] constexpr int ranks() const { return int(rows_.size()); }
   [[nodiscard]] constexpr std::int64_t operations() const { return 6 * microbatches_; }
+
+  /// The program of a rank, what is repeated as such where the sink can take it so.
+  template <op_sink Sink>
+  constexpr void emit(int rank, Sink& out) const {
+    auto const& r = rows_[std::size_t(rank)];
+    auto const write = [&](std::int64_t begin, std::int64_t end, std::int64_t microbatches_later) {
+      for (auto n = begin; n < end; ++n) out(r.ops[std::size_t(n)].microbatches_later(microbatches_later));
+    };
+    auto const repetition = [&](std::int64_t number) { write(r.steady, r.steady + squeezed_blocks::period, number); };
+    write(0, r.steady, 0);
+    if constexpr (folding_sink<Sink>) {
+      if (repetitions_ > 0) {
+        out.begin_run();
+        repetition(0);
+        out.next_iteration();
+        repetition(1);
+        out.end_run(repetitions_);
+      }
+    } else {
+      for (std::int64_t number = 0; number < repetitions_; ++number) repetition(number);
+    }
+    write(r.steady, std::int64_t(r.ops.size()), repetitions_);
+  }
 
   /// The n-th op of a rank.
   [[nodiscard]] constexpr op at(int rank, std::int64_t n) const {
@@ -97,8 +121,14 @@ constexpr void emit_squeezed_v(int ranks, std::int64_t microbatches, pass_times 
                                Block const& block, Sink& out) {
   squeezed_v const order(ranks, microbatches, block);
   if (times.equal()) {
-    for (int rank = 0; rank < ranks; ++rank)
-      for (std::int64_t n = 0; n < order.operations(); ++n) out(rank, order.at(rank, n));
+    for (int rank = 0; rank < ranks; ++rank) {
+      if constexpr (requires { out.row(rank); }) {
+        order.emit(rank, out.row(rank));
+      } else {
+        auto row = [&](op o) { out(rank, o); };
+        order.emit(rank, row);
+      }
+    }
     return;
   }
   auto const plan = plan_weights([&](weight_plan const& candidate) {

@@ -40,6 +40,7 @@ struct v_half {
   /// The most chunks of activations that a rank holds.
   [[nodiscard]] constexpr std::int64_t memory() const { return 2 * ((std::int64_t{ranks} + 2) / 2); }
   [[nodiscard]] constexpr bool rows_are_independent() const { return false; }
+  [[nodiscard]] constexpr bool programs_repeat() const { return times.equal(); }
 
   /// When a rank runs the first microbatch in the repeated pattern.
   [[nodiscard]] constexpr detail::building_block block(int rank) const {

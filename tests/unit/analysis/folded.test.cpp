@@ -170,8 +170,8 @@ TEMPLATE_TEST_CASE("A steady state is run a few times and the rest of it skipped
 }
 
 TEMPLATE_TEST_CASE("A billion microbatches take no more than a thousand", "[analysis][folded]", gpipe, one_f_one_b,
-                   eager_one_f_one_b, interleaved, zb_h1, zb_h2, interleaved_zb, zb_v, chimera, dual_pipe, dual_pipe_v,
-                   one_f_one_b_overlap, interleaved_overlap) {
+                   eager_one_f_one_b, interleaved, zb_h1, zb_h2, interleaved_zb, zb_v, v_half, v_min, chimera,
+                   dual_pipe, dual_pipe_v, one_f_one_b_overlap, interleaved_overlap) {
   analysis_effort effort;
   auto const thousand = analyze_folded(TestType{P64, 1000});
   auto const figures = analyze_folded(TestType{P64, billion}, uniform_cost<>{}, {}, &effort);
@@ -218,6 +218,7 @@ TEST_CASE("A billion microbatches are not stored", "[analysis][folded]") {
   CHECK_THROWS_AS(generate(one_f_one_b{P64, billion}), parameter_error);
   CHECK_THROWS_AS(build_graph(one_f_one_b{P64, billion}), parameter_error);
   CHECK_THROWS_AS(analyze(zb_v{P64, billion, pass_times{1, 2, 1}}), parameter_error);
+  CHECK_THROWS_AS(analyze(v_half{P64, billion, pass_times{1, 2, 1}}), parameter_error);
 }
 
 TEST_CASE("A schedule that cannot run is refused as its graph is", "[analysis][folded]") {

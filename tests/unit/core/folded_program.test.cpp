@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "support/catch.hpp"
 
+#include <cstddef>
 #include <cstdint>
 #include <random>
 #include <vector>
@@ -74,6 +75,20 @@ TEST_CASE("So does Chimera with several pipelines and with doubled forwards", "[
           for (int rank = 0; rank < P; ++rank)
             REQUIRE(unfolded(fold_program(generator, rank)) == generate_program(generator, rank));
         }
+}
+
+TEST_CASE("All programs are folded at once", "[core][folded_program]") {
+  for_each_small_shape([](auto const& generator) {
+    auto const all = fold(generator);
+    auto const stored = generate(generator);
+    REQUIRE(all);
+    REQUIRE(all->where == stored.where());
+    REQUIRE(all->operations() == std::int64_t(stored.ops().size()));
+    for (int rank = 0; rank < stored.ranks(); ++rank) {
+      auto const program = stored.program(rank);
+      REQUIRE(unfolded(all->programs[std::size_t(rank)]) == std::vector<op>(program.begin(), program.end()));
+    }
+  });
 }
 
 TEST_CASE("Of a folded program the forwards alone can be folded", "[core][folded_program]") {
