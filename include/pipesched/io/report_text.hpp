@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
@@ -28,10 +29,13 @@ inline namespace v0 {
 /// A time for people: a whole number as it is, another with seven significant digits.
 template <time_value T>
 [[nodiscard]] std::string time_text(T time) {
-  if constexpr (std::integral<T>)
+  if constexpr (std::integral<T>) {
     return fmt::format("{}", time);
-  else
-    return fmt::format("{:.7g}", time);
+  } else {
+    constexpr T every_whole_number_is_exact = T(1e15);
+    bool const whole = time == std::trunc(time) && std::abs(time) < every_whole_number_is_exact;
+    return whole ? fmt::format("{:.0f}", time) : fmt::format("{:.7g}", time);
+  }
 }
 
 /// "27.27 %", or "none".
@@ -83,7 +87,7 @@ template <time_value T>
     detail::append(text, "{:<20}{:>12}   {}\n", figure, value, meaning);
   };
   line("makespan", time_text(all.makespan), "last end, from 0");
-  line("ideal", fmt::format("{:.7g}", all.ideal), "mean busy time of a rank");
+  line("ideal", time_text(all.ideal), "mean busy time of a rank");
   line("bubble time", time_text(all.bubble_time), "idle time of the rank that idles most");
   line("bubble fraction", percent_text(all.bubble_fraction), "idle / (ranks x makespan)");
   line("bubble ratio", percent_text(all.bubble_ratio), "idle / busy");

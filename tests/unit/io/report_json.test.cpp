@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "support/catch.hpp"
 
+#include <cstdint>
 #include <string>
 
 #include <nlohmann/json.hpp>
@@ -65,6 +66,13 @@ TEST_CASE("A report as text fits 80 columns and names the figures", "[io][report
   }
   CHECK(summary_text(analyze(gpipe{4, 8}), "gpipe") ==
         "gpipe: makespan 33, bubble 9\nidle 27.27 % of all rank time, peak 8 activations, 1 parameter copy\n");
+}
+
+TEST_CASE("Times for people are whole where they can be", "[io][report_text]") {
+  CHECK(time_text(std::int64_t{3000000000}) == "3000000000");
+  CHECK(time_text(3e9) == "3000000000");
+  CHECK(time_text(2.5) == "2.5");
+  CHECK(time_text(1e18) == "1e+18");
 }
 
 TEST_CASE("The critical path is told in one line, its middle left out where it is long", "[io][report_text]") {
