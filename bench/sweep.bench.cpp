@@ -2,6 +2,7 @@
 
 /// \file
 /// Sweeps: shapes per second over every P up to a limit, every m up to 4P and all schedules, on all cores and on one.
+/// The processor time is that of all threads.
 
 #include <cstddef>
 #include <cstdint>
@@ -37,6 +38,7 @@ void sweep_grid(benchmark::State& state) {
 BENCHMARK(sweep_grid)
     ->ArgNames({"P", "threads"})
     ->Unit(benchmark::kMillisecond)
+    ->MeasureProcessCPUTime()
     ->UseRealTime()
     ->Args({8, 1})
     ->Args({8, 0})
@@ -47,6 +49,7 @@ BENCHMARK(sweep_grid)
     ->Name("sweep_all")
     ->ArgNames({"P", "threads"})
     ->Unit(benchmark::kMillisecond)
+    ->MeasureProcessCPUTime()
     ->UseRealTime()
     ->Iterations(1)
     ->Args({64, 0});
