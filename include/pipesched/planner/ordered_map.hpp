@@ -25,15 +25,15 @@ namespace detail {
   return all < 1 ? 1 : all < most ? all : most;
 }
 
-/// The results of `work(i, memory)` for i = 0..count-1, in this order, whichever thread computed them and when.
+/// The results of `work(i)` for i = 0..count-1, in this order, whichever thread computed them and when.
 ///
 /// The threads run ahead of the consumer by a fixed number of results, so that memory does not grow with `count`. The
 /// consumer is one of them: while its next result is not there, it computes the next that nobody has begun. With one
 /// thread, or where the system gives no more, everything runs in the consumer. An index is claimed by one atomic
 /// operation and a result handed over by another; nothing is locked.
 ///
-/// `Memory` is what a thread keeps from one call to the next. What `work` throws is thrown by `next`, in its turn.
-template <class Result, class Memory, class Work>
+/// `work` is called from many threads at once. What it throws is thrown by `next`, in its turn.
+template <class Result, class Work>
 class ordered_map {
  public:
   /// `threads`: the consumer's is one of them; at least 1.
@@ -60,7 +60,7 @@ class ordered_map {
     auto& slot = slots_[n % slots_.size()];
     while (slot.ready.load(std::memory_order_acquire) == 0) {
       if (auto const claimed = claim())
-        compute(*claimed, memory_);
+        compute(*claimed);
       else
         slot.ready.wait(0, std::memory_order_acquire);  // all there is to do has been begun, this one too
     }
@@ -103,27 +103,26 @@ class ordered_map {
     return i;
   }
 
-  void compute(std::size_t i, Memory& memory) noexcept {
+  void compute(std::size_t i) noexcept {
     auto& slot = slots_[i % slots_.size()];
 #if defined(__cpp_exceptions)
     try {
-      slot.value.emplace(work_(i, memory));
+      slot.value.emplace(work_(i));
     } catch (...) {
       slot.error = std::current_exception();
     }
 #else
-    slot.value.emplace(work_(i, memory));
+    slot.value.emplace(work_(i));
 #endif
     slot.ready.store(1, std::memory_order_release);
     slot.ready.notify_one();
   }
 
   void help() noexcept {
-    Memory memory{};
     for (;;) {
       auto const taken = taken_.load(std::memory_order_acquire);
       if (auto const claimed = claim())
-        compute(*claimed, memory);
+        compute(*claimed);
       else if (taken == closed || begun_.load(std::memory_order_relaxed) == count_)
         return;
       else
@@ -150,7 +149,6 @@ class ordered_map {
   std::vector<result_slot> slots_;      // result i is in slot i mod size
   std::atomic<std::size_t> begun_ = 0;  // results that some thread has claimed
   std::atomic<std::size_t> taken_ = 0;  // results that the consumer has, or `closed`
-  Memory memory_{};                     // the consumer's
   std::vector<std::thread> helpers_;
 };
 

@@ -8,22 +8,17 @@
 
 #include <concepts>
 #include <cstddef>
-#include <cstdint>
 #include <iterator>
 #include <optional>
 #include <stop_token>
 #include <type_traits>
 #include <utility>
-#include <vector>
 
 #include <pipesched/analysis/cost.hpp>
-#include <pipesched/analysis/folded.hpp>
 #include <pipesched/analysis/memory.hpp>
 #include <pipesched/analysis/report.hpp>
 #include <pipesched/core/error.hpp>
-#include <pipesched/core/op.hpp>
 #include <pipesched/core/placement.hpp>
-#include <pipesched/core/schedule.hpp>
 #include <pipesched/planner/ordered_map.hpp>
 #include <pipesched/planner/shape_grid.hpp>
 #include <pipesched/schedules/registry.hpp>
@@ -73,41 +68,23 @@ struct sweep_time<Cost> {
 template <shape_sequence Shapes, class Cost>
 struct sweep_work {
   using time = typename sweep_time<Cost>::type;
-  /// What one shape leaves to the next.
-  struct memory {
-    schedule programs{placement::linear(1), 1, std::vector<std::vector<op>>(1)};
-  };
 
   Shapes shapes;
   Cost cost;
   memory_model activations;
 
-  [[nodiscard]] sweep_result<time> operator()(std::size_t position, memory& kept) const {
+  [[nodiscard]] sweep_result<time> operator()(std::size_t position) const {
     sweep_result<time> result{position, shapes[position], {}, {}};
     bool const known = with_schedule_type(result.what.schedule, [&]<class Generator>() {
       if ((result.violation = check_shape<Generator>(result.what.shape))) return;
       auto const generator = make_generator<Generator>(result.what.shape);
       if constexpr (cost_by_placement<Cost>)
-        find_figures(generator, cost(generator.placement()), kept, result);
+        result.figures = analyze(generator, cost(generator.placement()), activations);
       else
-        find_figures(generator, cost, kept, result);
+        result.figures = analyze(generator, cost, activations);
     });
     if (!known) PIPESCHED_FAIL(schedule_error(unknown_schedule_message(result.what.schedule)));
     return result;
-  }
-
- private:
-  /// Without storing the ops where that can be done; else in the memory that the last such shape has left.
-  template <class Generator, cost_model Model>
-  void find_figures(Generator const& generator, Model const& model, memory& kept, sweep_result<time>& result) const {
-    result.figures = analyze_folded(generator, model, activations);
-    if (result.figures) return;
-    std::int64_t operations = 0;
-    for (auto const length : lengths_of(generator)) operations += length;
-    result.violation = at_most("operations", operations, max_operations, "what a graph can number");
-    if (result.violation) return;
-    kept.programs = generate(generator, std::move(kept.programs));
-    result.figures = analyze(kept.programs, model, activations);
   }
 };
 
@@ -143,7 +120,8 @@ class shape_sweep {
     explicit iterator(shape_sweep& from) : from_(&from) {}
     [[nodiscard]] value_type const& operator*() const noexcept { return *from_->current_; }
     [[nodiscard]] value_type const* operator->() const noexcept { return &*from_->current_; }
-    /// Throws what the cost model threw for the next shape, and `schedule_error` where no schedule has its name.
+    /// Throws what the cost model or `analyze` threw for the next shape, and `schedule_error` for a name of no
+    /// schedule.
     iterator& operator++() {
       from_->advance();
       return *this;
@@ -174,7 +152,7 @@ class shape_sweep {
   std::stop_token stop_;
   std::size_t count_;
   std::optional<value_type> current_;
-  detail::ordered_map<value_type, typename work::memory, work> results_;
+  detail::ordered_map<value_type, work> results_;
 };
 
 /// The figures of each of `shapes`, computed on all cores:
