@@ -8,8 +8,8 @@
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
+#include <list>
 #include <mutex>
-#include <optional>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -20,8 +20,10 @@
 namespace pipesched {
 inline namespace v0 {
 
-/// Carries the messages of one step between threads, each once per step. A send moves its payload into the mailbox of
-/// the message and returns at once, so that no policy can hang on it.
+/// Carries messages between threads. A send moves its payload into the mailbox of the message and returns at once, so
+/// that no policy can hang on it. A mailbox is a queue: of a rank that is steps ahead, each step's payload reaches the
+/// same step of the receiver. How far ahead that is, and so the memory, only the program bounds: with a backward a rank
+/// cannot leave the others a whole step behind, forward-only the first one can leave them any number.
 template <class Payload>
 class thread_transport {
  public:
@@ -37,26 +39,27 @@ class thread_transport {
     auto& post = posts_[std::size_t(t.peer)];
     {
       std::lock_guard const lock(post.mutex);
-      mailboxes_[t.message] = std::move(payload);
+      mailboxes_[t.message].push_back(std::move(payload));
     }
     post.changed.notify_all();
   }
 
-  /// Waits for the message `t` of `rank` and puts it into `payload`. `timed_out` where it has not come in time,
-  /// `stopped` where a rank has stopped meanwhile.
+  /// Waits for the message `t` of `rank` and puts the first that came into `payload`. `timed_out` where none has come
+  /// in time, `stopped` where a rank has stopped.
   [[nodiscard]] run_status receive(int rank, transfer const& t, Payload& payload) {
     auto& post = posts_[std::size_t(rank)];
+    auto& mailbox = mailboxes_[t.message];
     std::unique_lock lock(post.mutex);
     bool const woken = post.changed.wait_until(lock, std::chrono::steady_clock::now() + time_out_,
-                                               [&] { return mailboxes_[t.message].has_value() || post.stopped; });
+                                               [&] { return !mailbox.empty() || post.stopped; });
     if (!woken) return run_status::timed_out;
-    if (!mailboxes_[t.message]) return run_status::stopped;
-    payload = std::move(*mailboxes_[t.message]);
-    mailboxes_[t.message].reset();
+    if (post.stopped) return run_status::stopped;
+    payload = std::move(mailbox.front());
+    mailbox.pop_front();
     return run_status::completed;
   }
 
-  /// Every rank that waits, or will, stops.
+  /// Every rank that waits, or will, stops: for good, or until `reset`.
   void stop() {
     for (auto& post : posts_) {
       {
@@ -67,6 +70,12 @@ class thread_transport {
     }
   }
 
+  /// As new: no rank has stopped and no message is left. Precondition: no rank is running.
+  void reset() {
+    for (auto& mailbox : mailboxes_) mailbox.clear();
+    for (auto& post : posts_) post.stopped = false;
+  }
+
  private:
   /// What guards the mailboxes of the messages to one rank.
   struct post_office {
@@ -75,8 +84,8 @@ class thread_transport {
     bool stopped = false;
   };
 
-  std::vector<std::optional<Payload>> mailboxes_;  // by message
-  std::vector<post_office> posts_;                 // by rank
+  std::vector<std::list<Payload>> mailboxes_;  // by message; lists, as an empty one has no memory
+  std::vector<post_office> posts_;             // by rank
   std::chrono::nanoseconds time_out_;
 };
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include <pipesched/analysis/send_budget.hpp>
+#include <pipesched/core/forward_only.hpp>
 #include <pipesched/graph/plan_communication.hpp>
 #include <pipesched/runtime/run.hpp>
 #include <pipesched/runtime/threads.hpp>
@@ -187,6 +188,54 @@ TEST_CASE("every schedule carries every microbatch through all stages and back, 
             for (std::int64_t b = 0; b < s.microbatches(); ++b) REQUIRE(results[std::size_t(b)] == b);
           }
         });
+}
+
+TEST_CASE(
+    "several steps over one plan and one transport keep each step's messages apart, however far a rank is ahead") {
+  struct forward_only_worker : worker {
+    explicit forward_only_worker(worker w) : worker(std::move(w)) {}
+    std::int64_t step = 0;
+    void forward(op o) {
+      if (rank == 3 && o.microbatch() == 0 && step == 0) std::this_thread::sleep_for(20ms);  // the others go ahead
+      auto const input = o.stage() == 0 ? step : at(forwards, o.stage() - 1, o.microbatch());
+      at(forwards, o.stage(), o.microbatch()) = input;
+    }
+  };
+  auto const plan = plan_communication(forward_only{one_f_one_b{4, 3}});
+  buffer_plan const buffers(plan);
+  thread_transport<std::int64_t> transport(plan, 20s);
+  constexpr std::int64_t steps = 20;
+  std::vector<std::int64_t> arrived;
+  auto const reports = run_on_threads(4, [&](int rank) {
+    forward_only_worker w(make_worker(plan, transport, rank));
+    rank_program const program(plan, buffers, rank);
+    run_report report;
+    for (; w.step < steps && report; ++w.step) {
+      report = run(program, w);
+      for (std::int64_t b = 0; rank == 3 && b < 3; ++b) arrived.push_back(w.at(w.forwards, 3, b));
+    }
+    return report;
+  });
+  for (auto const& report : reports) CHECK(report);
+  REQUIRE(arrived.size() == steps * 3);
+  for (std::size_t i = 0; i < arrived.size(); ++i) CHECK(arrived[i] == std::int64_t(i / 3));
+}
+
+TEST_CASE("a transport that was stopped stays so until it is reset") {
+  auto const plan = plan_communication(one_f_one_b{2, 4});
+  buffer_plan const buffers(plan);
+  thread_transport<std::int64_t> transport(plan, 20s);
+  auto const step = [&](int failing_at) {
+    return run_on_threads(2, [&](int rank) {
+      auto w = make_worker(plan, transport, rank);
+      if (rank == 1) w.failing_at = failing_at;
+      return run(rank_program(plan, buffers, rank), w);
+    });
+  };
+  CHECK(step(2)[0].status == run_status::stopped);
+  CHECK(step(-1)[0].status == run_status::stopped);
+  transport.reset();
+  for (auto const& report : step(-1)) CHECK(report);
 }
 
 TEST_CASE("a handler that throws stops all ranks, and each says where it stood") {
