@@ -69,7 +69,8 @@ struct transfer {
 ///
 /// Expressions, for an lvalue `h` and an `op o` that is F, B, I or W: `h.forward(o)`, `h.backward(o)`,
 /// `h.backward_input(o)`, `h.backward_weight(o)`. Each returns when the op is done or, on a GPU, is in its stream.
-/// They return nothing, or a `bool` or `run_status` that says whether to go on; they may throw.
+/// They return nothing, or a `bool` or `run_status` that says whether to go on, and nothing else (an `int` might mean
+/// either); they may throw.
 /// Optional: `h.overlapped(f, b)` for a pair, else one after the other; `h.before(o)` and `h.after(o)` around each op,
 /// for a profiler; `h.stop(report)` when the run ends early, to tell the other ranks.
 /// Satisfied by: any class with these members; none has to be virtual. Not by: a function object, which would have to
@@ -103,6 +104,9 @@ namespace detail {
 template <class Call>
 [[nodiscard]] run_status status_of(Call&& call) {
   using answer = decltype(call());
+  static_assert(std::same_as<answer, void> || std::same_as<answer, bool> || std::same_as<answer, run_status>,
+                "a handler's members return void, bool (true: go on) or pipesched::run_status; turn an error code into "
+                "one of them, e.g. `return code == 0;`");
   if constexpr (std::same_as<answer, run_status>) {
     return call();
   } else if constexpr (std::same_as<answer, bool>) {

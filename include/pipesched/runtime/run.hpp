@@ -176,8 +176,9 @@ run_report run(rank_program const& program, Handler& handler) {
 }
 
 /// Runs a program of chunk ops alone: a schedule's row, where the handler needs no messages or moves them itself.
+/// `rank` is for the report alone.
 template <compute_handler Handler>
-run_report run(std::span<op const> program, Handler& handler, int rank = 0) {
+run_report run(std::span<op const> program, Handler& handler, int rank) {
   return detail::guarded(rank, handler, [&](run_report& report) {
     for (std::size_t i = 0; i < program.size(); ++i) {
       report.position = i;

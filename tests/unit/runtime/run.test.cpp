@@ -109,7 +109,7 @@ TEST_CASE("a budget's waits come where the plan has them, and only the other sen
 TEST_CASE("a program of chunk ops runs without messages, pairs by default one after the other") {
   auto const s = generate(dual_pipe{.ranks = 2, .microbatches = 4});
   scribe handler;
-  CHECK(run(s.program(0), handler));
+  CHECK(run(s.program(0), handler, 0));
   std::vector<std::string> expected;
   for (op o : s.program(0)) expected.push_back(to_string(o));
   CHECK(handler.log == expected);
@@ -123,7 +123,7 @@ TEST_CASE("a program of chunk ops runs without messages, pairs by default one af
     }
   };
   pairing aware;
-  CHECK(run(s.program(0), aware));
+  CHECK(run(s.program(0), aware, 0));
   CHECK(aware.pairs > 0);
   CHECK(aware.log == expected);
 }
@@ -162,7 +162,7 @@ TEST_CASE("a handler says by its answer or by an exception that it failed, and w
     }
   };
   throwing thrower;
-  CHECK(to_string(run(s.program(0), thrower)) == "rank 0 failed at position 1, 0F1: out of memory");
+  CHECK(to_string(run(s.program(0), thrower, 0)) == "rank 0 failed at position 1, 0F1: out of memory");
 }
 
 TEST_CASE("every schedule carries every microbatch through all stages and back, on threads") {
