@@ -60,7 +60,11 @@ class buffer_plan {
                                  received_input inputs = received_input::freed_by_forward)
       : uses_(plan.entries().size()), counts_(std::size_t(plan.ranks()), std::array<std::int64_t, buffer_kinds>{}) {
     find_ends(plan, inputs);
-    for (int rank = 0; rank < plan.ranks(); ++rank) colour(plan, rank);
+    for (int rank = 0; rank < plan.ranks(); ++rank) {
+      colour(plan, rank);
+      row_begin_.push_back(plan.row_begin(rank));
+      digests_.push_back(plan.digest(rank));
+    }
   }
 
   /// The number of slots of a kind on a rank.
@@ -69,6 +73,13 @@ class buffer_plan {
   }
   /// The slot that an entry takes: a RECV, a SEND, or a forward for its stash. Precondition: the entry is one of these.
   [[nodiscard]] constexpr slot_use const& use_of(std::uint32_t entry) const noexcept { return uses_[entry]; }
+
+  /// Whether the slots of `rank` are those of this plan: a plan with an equal program there, at the same place, will
+  /// do. Time linear in the program. Precondition: `rank` exists in `plan`.
+  [[nodiscard]] constexpr bool are_of(communication_plan const& plan, int rank) const {
+    auto const r = std::size_t(rank);
+    return r < digests_.size() && row_begin_[r] == plan.row_begin(rank) && digests_[r] == plan.digest(rank);
+  }
 
   /// The kind of buffer that an op takes; -1 for one that takes none.
   [[nodiscard]] static constexpr int kind_taken_by(op_kind kind) noexcept {
@@ -153,6 +164,8 @@ class buffer_plan {
 
   detail::buffer<slot_use> uses_;  // by entry; of those that take a slot
   std::vector<std::array<std::int64_t, buffer_kinds>> counts_;
+  std::vector<std::uint32_t> row_begin_;  // by rank, as in the plan
+  std::vector<std::uint64_t> digests_;    // of each rank's program
 };
 
 }  // namespace v0

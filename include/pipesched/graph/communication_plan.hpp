@@ -160,17 +160,25 @@ class communication_plan {
   /// A fingerprint of programs, messages and groups that ranks compare before step 0.
   [[nodiscard]] constexpr std::uint64_t digest() const {
     pipesched::digest result;
-    for (int rank = 0; rank < ranks(); ++rank) {
-      for (auto const& entry : program(rank)) {
-        result.add(entry.what.packed());
-        result.add(std::uint64_t{entry.message} << 1 | std::uint64_t{entry.grouped_with_next});
-      }
-      result.add(~std::uint64_t{0});
-    }
+    for (int rank = 0; rank < ranks(); ++rank) add_program(result, rank);
+    return result.value();
+  }
+  /// The same of one rank's program. Precondition: `rank` exists.
+  [[nodiscard]] constexpr std::uint64_t digest(int rank) const {
+    pipesched::digest result;
+    add_program(result, rank);
     return result.value();
   }
 
  private:
+  constexpr void add_program(pipesched::digest& result, int rank) const {
+    for (auto const& entry : program(rank)) {
+      result.add(entry.what.packed());
+      result.add(std::uint64_t{entry.message} << 1 | std::uint64_t{entry.grouped_with_next});
+    }
+    result.add(~std::uint64_t{0});
+  }
+
   parts p_;
 };
 

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include <pipesched/analysis/plan_buffers.hpp>
+#include <pipesched/core/error.hpp>
 #include <pipesched/core/op.hpp>
 #include <pipesched/graph/communication_plan.hpp>
 #include <pipesched/runtime/handler.hpp>
@@ -20,8 +21,14 @@ inline namespace v0 {
 /// What one rank runs: its row of a plan, and the slots of its messages. The plan and its buffers must outlive it.
 class rank_program {
  public:
-  rank_program(communication_plan const& plan, buffer_plan const& buffers, int rank) noexcept
-      : plan_(&plan), buffers_(&buffers), rank_(rank) {}
+  /// Throws `parameter_error` for a rank that the plan does not have, and for buffers of another plan. Time linear in
+  /// the program.
+  rank_program(communication_plan const& plan, buffer_plan const& buffers, int rank)
+      : plan_(&plan), buffers_(&buffers), rank_(rank) {
+    require(first_violation({at_least("rank", rank, 0), at_most("rank", rank, plan.ranks() - 1, "ranks - 1")}));
+    if (!buffers.are_of(plan, rank))
+      require(parameter_violation{"buffers (of this plan)", 0, "must be", 1, "made by buffer_plan(plan)"});
+  }
 
   [[nodiscard]] int rank() const noexcept { return rank_; }
   [[nodiscard]] communication_plan const& plan() const noexcept { return *plan_; }

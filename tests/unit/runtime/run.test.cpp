@@ -96,6 +96,29 @@ TEST_CASE("a rank's program runs in order, with a wait before each consumer") {
                                                 "wait 1SEND_B1"});
 }
 
+TEST_CASE("a rank that the plan does not have, and the buffers of another plan, are refused") {
+  auto const plan = plan_communication(one_f_one_b{4, 8});
+  buffer_plan const buffers(plan);
+  auto const complaint = [&](communication_plan const& p, buffer_plan const& b, int rank) -> std::string {
+    try {
+      rank_program const program(p, b, rank);
+      return "";
+    } catch (parameter_error const& error) {
+      return error.what();
+    }
+  };
+  CHECK(complaint(plan, buffers, 3) == "");
+  CHECK(complaint(plan, buffers, 4) == "rank = 4, must be at most 3 (ranks - 1)");
+  CHECK(complaint(plan, buffers, -1) == "rank = -1, must be at least 0");
+  auto const copy = plan;
+  CHECK(complaint(copy, buffers, 2) == "");
+  auto const refusal = "buffers (of this plan) = 0, must be 1 (made by buffer_plan(plan))";
+  for (auto const& other :
+       {plan_communication(one_f_one_b{2, 8}), plan_communication(one_f_one_b{8, 8}),
+        plan_communication(one_f_one_b{4, 7}), plan_communication(one_f_one_b{4, 8}, comm_policy::just_in_time)})
+    CHECK(complaint(plan, buffer_plan(other), 2) == refusal);
+}
+
 TEST_CASE("a budget's waits come where the plan has them, and only the other sends are awaited at the end") {
   auto const plan = *with_send_budget(plan_communication(one_f_one_b{2, 2}), 1).plan;
   buffer_plan const buffers(plan);
