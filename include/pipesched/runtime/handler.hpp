@@ -41,12 +41,12 @@ struct run_report {
   int rank = 0;
   std::size_t position = 0;    ///< in the rank's program
   op at = op::from_packed(0);  ///< the op there
-  std::string reason = {};     ///< the text of what the handler threw; may be empty
+  std::string reason = {};     ///< the text of what the handler threw, or whom the rank waited for; may be empty
 
   [[nodiscard]] explicit operator bool() const noexcept { return status == run_status::completed; }
 };
 
-/// "rank 2 timed out at position 7, 2RECV_F3: no message"
+/// "rank 2 timed out at position 7, 2RECV_F3: no message from rank 1"
 [[nodiscard]] inline std::string to_string(run_report const& report) {
   auto text = std::string("rank ").append(std::to_string(report.rank)).append(" ").append(name_of(report.status));
   if (report) return text;

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string>
 #include <vector>
 
 #include <pipesched/analysis/plan_buffers.hpp>
@@ -142,15 +143,24 @@ class plan_run {
     if constexpr (requires { handler_.before(t.what); }) handler_.before(t.what);
     auto const status = is_send(t.what.kind())      ? status_of([&] { return handler_.send(t); })
                         : is_receive(t.what.kind()) ? status_of([&] { return handler_.receive(t); })
-                                                    : status_of([&] { return handler_.wait(t); });
+                                                    : awaited_of(t, status_of([&] { return handler_.wait(t); }));
     if (status != run_status::completed) return status;
     if constexpr (requires { handler_.after(t.what); }) handler_.after(t.what);
     return status;
   }
 
+  /// The status of a wait; where it timed out, the report says for whom.
+  [[nodiscard]] run_status awaited_of(transfer const& t, run_status status) {
+    if (status == run_status::timed_out)
+      report_.reason =
+          (is_receive(t.what.kind()) ? "no message from rank " : "not received by rank ") + std::to_string(t.peer);
+    return status;
+  }
+
   [[nodiscard]] run_status wait(std::size_t position) {
     stand_at(position);
-    return status_of([&] { return handler_.wait(program_.transfer_at(position)); });
+    auto const t = program_.transfer_at(position);
+    return awaited_of(t, status_of([&] { return handler_.wait(t); }));
   }
 
   /// One op, or a pair, when its messages are there.

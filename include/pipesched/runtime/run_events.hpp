@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string>
 #include <vector>
 
 #include <pipesched/analysis/timeline.hpp>
@@ -196,7 +197,9 @@ class event_run {
     auto e = program_.event_at(send);
     report_.at = graph_.node(node_id{consumer});
     received_.push_back(send);
-    return status_of([&] { return handler_.receive(e); });
+    auto const status = status_of([&] { return handler_.receive(e); });
+    if (status == run_status::timed_out) report_.reason = "no message from rank " + std::to_string(e.peer);
+    return status;
   }
 
   /// `received_` holds the few results that further events of their chunk still need.

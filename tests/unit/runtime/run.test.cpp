@@ -312,6 +312,28 @@ TEST_CASE("a message that never comes, or a rank that is gone, stops every rank 
   }
 }
 
+TEST_CASE("a time-out names the rank that was waited for") {
+  struct patient : scribe {
+    op_kind endless = op_kind::recv_forward;
+    run_status wait(transfer const& t) {
+      return t.what.kind() == endless ? run_status::timed_out : run_status::completed;
+    }
+  };
+  auto const plan = plan_communication(one_f_one_b{4, 8});
+  buffer_plan const buffers(plan);
+  patient handler;
+  CHECK(to_string(run(rank_program(plan, buffers, 2), handler)) ==
+        "rank 2 timed out at position 0, 2RECV_F0: no message from rank 1");
+  handler.endless = op_kind::send_backward;
+  CHECK(to_string(run(rank_program(plan, buffers, 2), handler)).find("2SEND_B0: not received by rank 1") !=
+        std::string::npos);
+  auto const budgeted = *with_send_budget(plan, 1).plan;
+  buffer_plan const few(budgeted);
+  handler.endless = op_kind::wait_send_forward;
+  CHECK(to_string(run(rank_program(budgeted, few, 2), handler)).find("2WAIT_SEND_F0: not received by rank 3") !=
+        std::string::npos);
+}
+
 TEST_CASE("what a handler's stop or a thread's body throws is a failure, not the end of the process") {
   auto const plan = plan_communication(one_f_one_b{2, 2});
   buffer_plan const buffers(plan);

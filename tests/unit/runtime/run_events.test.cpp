@@ -122,6 +122,19 @@ TEST_CASE("in an overlapped pair, communication is under way beside computation"
   CHECK(alone.most_under_way_beside_compute == 0);
 }
 
+TEST_CASE("an event that times out names the rank whose message it waited for") {
+  struct patient : observer {
+    run_status receive(event const&) { return run_status::timed_out; }
+  };
+  auto const graph = lower_moe(generate(one_f_one_b{2, 2}));
+  execution_order const order(graph);
+  thread_transport<std::uint32_t> mail(graph.size(), 2, 1s);
+  patient handler{{graph, mail, 1}};
+  auto const report = run(event_program(graph, order, make_timeline(graph, order, moe_cost<>{}), 1), handler);
+  CHECK(report.status == run_status::timed_out);
+  CHECK(report.reason == "no message from rank 0");
+}
+
 TEST_CASE("an event that fails is named") {
   struct failing : observer {
     bool finish(event const& e) { return e.what.kind() != op_kind::combine_backward; }
