@@ -187,10 +187,16 @@ constexpr void require_shape(G const& generator) {
                            at_most("microbatches", std::int64_t(generator.microbatches), max_microbatches)}));
 }
 
+/// A generator that miscounts its ops leaves some of them uninitialised, or writes over those of the next rank.
+constexpr void require_count(std::int64_t stated, std::int64_t written) {
+  if (stated != written)
+    require(parameter_violation{"operations", stated, "must be", written, "the ops that emit writes"});
+}
+
 }  // namespace detail
 
 /// The program of one rank alone; the other ranks' cost nothing. Throws `parameter_error` where the generator's check
-/// fails.
+/// fails, or where its `operations` are not those that it writes.
 template <schedule_generator G>
 [[nodiscard]] constexpr std::vector<op> generate_program(G const& generator, int rank) {
   detail::require_shape(generator);
@@ -201,11 +207,13 @@ template <schedule_generator G>
   std::vector<op> program(std::size_t(length), op{});
   detail::store_sink out{program.data()};
   generator.emit(rank, out);
+  detail::require_count(length, out.next - program.data());
   return program;
 }
 
 /// The whole schedule, in the memory of one that is no longer needed where that is large enough.
-/// Throws `parameter_error` where the generator's check fails or the ops are more than `max_operations`.
+/// Throws `parameter_error` where the generator's check fails, where the ops are more than `max_operations`, or where
+/// `operations` are not those that it writes.
 template <schedule_generator G>
 [[nodiscard]] constexpr schedule generate(G const& generator, schedule&& reuse) {
   detail::require_shape(generator);
@@ -223,8 +231,11 @@ template <schedule_generator G>
     }
   }
   for (int rank = 0; rank < result.ranks(); ++rank) {
-    detail::store_sink out{result.ops_.data() + result.offsets_[std::size_t(rank)]};
+    auto const stated = result.program(rank);
+    op* const begin = result.ops_.data() + result.offsets_[std::size_t(rank)];
+    detail::store_sink out{begin};
     generator.emit(rank, out);
+    detail::require_count(std::int64_t(stated.size()), out.next - begin);
   }
   return result;
 }

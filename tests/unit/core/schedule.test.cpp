@@ -26,6 +26,12 @@ struct one_at_a_time {
   }
 };
 
+/// Says of its length what it is told to.
+struct miscounts : one_at_a_time {
+  std::int64_t stated;
+  constexpr std::int64_t operations(int) const { return stated; }
+};
+
 struct returns_all_at_once {
   int microbatches;
   check_result check() const { return {}; }
@@ -106,6 +112,12 @@ TEST_CASE("Wrong shapes are refused with parameter, value and bound", "[core][sc
   CHECK_FALSE(gpipe{65536, 2147483647}.check());
   CHECK(one_f_one_b{4, 0}.check()->value == number(0));
   REQUIRE_THROWS_AS(generate_program(gpipe{4, 4}, 4), parameter_error);
+}
+
+TEST_CASE("A generator that miscounts its ops is refused", "[core][schedule]") {
+  CHECK(generate(miscounts{{2, 4}, 12}) == generate(one_at_a_time{2, 4}));
+  CHECK_THROWS_AS(generate(miscounts{{2, 4}, 13}), parameter_error);
+  CHECK_THROWS_AS(generate_program(miscounts{{2, 4}, 13}, 1), parameter_error);
 }
 
 TEST_CASE("A schedule written by hand has one program per rank and ops in range", "[core][schedule]") {
