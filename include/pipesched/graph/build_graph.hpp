@@ -325,7 +325,8 @@ constexpr op_graph connect(op_graph::parts graph, graph_options const& options) 
 /// The op graph of a schedule, right or wrong: an op that nobody produces is listed in `missing()`, and a cycle is
 /// found by `execution_order`. Of duplicate ops the first counts. Time in proportion to the ops. Memory: 16 bytes an op
 /// beside the ops themselves, or 8 bytes and 8 for each edge where `options` add any.
-/// Throws `parameter_error` for a skip connection or an edge whose end does not exist.
+/// Throws `parameter_error` for a skip connection or an edge whose end does not exist, and for an op on a stage or of a
+/// microbatch that does not, as a generator of the user's own may write.
 /// \{
 [[nodiscard]] constexpr op_graph build_graph(schedule&& s, graph_options const& options = {}) {
   auto graph = detail::begin_graph(s, op_graph::parts{s.where(), s.microbatches(), {}});

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include <pipesched/core/buffer.hpp>
+#include <pipesched/core/error.hpp>
 #include <pipesched/core/op.hpp>
 #include <pipesched/core/sort.hpp>
 
@@ -34,7 +35,7 @@ class op_index {
  public:
   static constexpr std::uint32_t none = 0xFFFFFFFF;
 
-  /// Precondition: the stages and microbatches of the chunk ops exist.
+  /// Throws `parameter_error` where the stage or the microbatch of a chunk op does not exist.
   constexpr op_index(std::span<op const> ops, int stages, std::int64_t microbatches)
       : stages_(stages), microbatches_(microbatches) {
     auto const is_weight = [](op o) { return o.kind() == op_kind::backward_weight; };
@@ -87,6 +88,7 @@ class op_index {
     for (std::size_t i = 0; i < ops.size(); ++i) {
       op const o = ops[i];
       if (!is_chunk_op(o.kind())) continue;
+      if (!exists(o)) refuse(o);
       auto& slot = table[first_of_kind[std::size_t(o.kind())] + per_stage * std::size_t(o.stage()) +
                          std::size_t(o.microbatch())];
       if (slot == none)
@@ -97,10 +99,21 @@ class op_index {
   }
 
   constexpr void fill_list(std::span<op const> ops) {
-    for (std::size_t i = 0; i < ops.size(); ++i)
-      if (is_chunk_op(ops[i].kind()))
-        list_.push_back(entry{key_of(role_of(ops[i].kind()), ops[i].stage(), ops[i].microbatch()), std::uint32_t(i)});
+    for (std::size_t i = 0; i < ops.size(); ++i) {
+      if (!is_chunk_op(ops[i].kind())) continue;
+      if (!exists(ops[i])) refuse(ops[i]);
+      list_.push_back(entry{key_of(role_of(ops[i].kind()), ops[i].stage(), ops[i].microbatch()), std::uint32_t(i)});
+    }
     detail::sort(list_, [](entry a, entry b) { return a.key != b.key ? a.key < b.key : a.position < b.position; });
+  }
+
+  [[nodiscard]] constexpr bool exists(op o) const noexcept {
+    return o.stage() < stages_ && o.microbatch() < microbatches_;
+  }
+  /// Apart, so that the check itself is two comparisons within the caller's loop.
+  constexpr void refuse(op o) const {
+    require(first_violation({at_most("stage", o.stage(), stages_ - 1, "stages - 1"),
+                             at_most("microbatch", o.microbatch(), microbatches_ - 1, "microbatches - 1")}));
   }
 
   /// [stage][role][microbatch]

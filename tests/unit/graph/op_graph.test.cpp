@@ -40,6 +40,19 @@ std::vector<std::string> consumers(op_graph const& graph, op o) {
 
 using texts = std::vector<std::string>;
 
+/// Writes one forward on each rank, of a stage and a microbatch that may not exist.
+struct anything {
+  int microbatches;
+  int stage;
+  std::int64_t microbatch;
+  check_result check() const { return {}; }
+  auto placement() const { return placement::linear(2); }
+  template <op_sink Sink>
+  void emit(int, Sink& out) const {
+    out(F(stage, 0).microbatches_later(microbatch));
+  }
+};
+
 }  // namespace
 
 TEST_CASE("Each op has the typed edges of a pipeline", "[graph]") {
@@ -177,4 +190,14 @@ TEST_CASE("A graph can be built node by node, with streams and layers", "[graph]
   CHECK_FALSE(graph.links_in(d)[0].remote());
   REQUIRE_THROWS_AS(builder.add(F(0, 0), 2), parameter_error);
   REQUIRE_THROWS_AS(graph_builder(placement::linear(2), 1).add(F(0, 0), 0, stream::p2p), parameter_error);
+}
+
+TEST_CASE("An op on a stage or of a microbatch that does not exist is refused", "[graph]") {
+  CHECK_NOTHROW(build_graph(anything{4, 1, 3}));
+  for (int const microbatches : {4, 1'000'000'000}) {  // few are looked up in a table, many in a list
+    CHECK_THROWS_AS(build_graph(anything{microbatches, 2, 0}), parameter_error);
+    CHECK_THROWS_AS(build_graph(anything{microbatches, 60'000, 3}), parameter_error);
+    CHECK_THROWS_AS(build_graph(anything{microbatches, 1, microbatches}), parameter_error);
+    CHECK_THROWS_AS(build_graph(anything{microbatches, 0, 4'000'000'000}), parameter_error);
+  }
 }
