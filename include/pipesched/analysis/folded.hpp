@@ -80,7 +80,15 @@ template <cost_model Cost = uniform_cost<>>
     detail::steady_state<Cost> steady(run);
     // From time to time, each time after as much again: what repeats is found early, and looking for it costs little.
     std::int64_t visits = 4 * std::int64_t{folded.where.ranks()};
-    for (; run.run(visits); visits += visits / 2) skipped += steady.jump();
+    // Ranks that wait for one another come back from time to time; a single one has to be stopped.
+    bool const unconnected = run.channels().empty();
+    auto const run_on = [&] {
+      if (unconnected) run.stop_after(visits);
+      bool const more = run.run(visits);
+      run.stop_at_end();
+      return unconnected ? !run.all_stopped() : more;
+    };
+    for (; run_on(); visits += visits / 2) skipped += steady.jump();
   } else {
     while (run.run(detail::unlimited)) {
     }

@@ -136,6 +136,11 @@ class folded_run {
     ranks_[r].halt = std::min(position, ranks_[r].watch);
     make_ready(std::uint32_t(r));
   }
+  /// Each rank stops so many ops further on, or at its end.
+  constexpr void stop_after(std::int64_t operations) {
+    for (std::size_t r = 0; r < ranks_.size(); ++r)
+      stop_at(r, ranks_[r].position + std::min(operations, order_->ranks()[r].operations - ranks_[r].position));
+  }
   [[nodiscard]] constexpr bool all_stopped() const {
     for (auto const& r : ranks_)
       if (r.position != r.stop) return false;
@@ -195,7 +200,7 @@ class folded_run {
     auto& r = ranks_[number];
     r.is_ready = false;
     auto const* const actions = actions_.data();
-    while (r.position != r.stop) {
+    while (r.position < r.stop) {  // a stop may be within a pair, which runs as a whole
       auto const& does = actions[r.at->of_class];
       if (!(does.pair ? run_block<2>(number, r, does) : run_block<1>(number, r, does))) return;
       r.position += does.pair ? 2 : 1;

@@ -182,6 +182,16 @@ TEMPLATE_TEST_CASE("A billion microbatches take no more than a thousand", "[anal
   CHECK(figures->busy_total - thousand->busy_total == 3 * (std::int64_t{billion} - 1000) * figures->stages);
 }
 
+TEMPLATE_TEST_CASE("A single rank skips what repeats, though it waits for nobody", "[analysis][folded]", gpipe,
+                   one_f_one_b, eager_one_f_one_b, interleaved, zb_h1, zb_h2, interleaved_zb, one_f_one_b_overlap) {
+  CHECK(compare_with_graph(TestType{1, 3000}, uniform_cost<>{3, 2, 1, 4, 2}) > 0);
+  analysis_effort effort;
+  auto const figures = analyze_folded(TestType{1, billion}, uniform_cost<>{}, {}, &effort);
+  REQUIRE(figures);
+  CHECK(effort.simulated_operations < 10'000);
+  CHECK(figures->makespan == 3 * std::int64_t{billion} * figures->stages);
+}
+
 TEST_CASE("Where stages of GPipe are uneven, ranks drift apart and still each of them repeats", "[analysis][folded]") {
   stage_cost<> const cost{{1, 3, 2, 1}, {2, 1, 2, 1}, {1, 1, 1, 1}};
   CHECK(compare_with_graph(gpipe{4, 3000}, cost) > 20000);
