@@ -41,6 +41,7 @@ std::string with_option_names(pipesched::parameter_violation violation) {
   if (violation.parameter == "sm_total") violation.parameter = "sm-total";
   if (violation.parameter == "sm_comm") violation.parameter = "sm-comm";
   if (violation.reason == "sm_total - 1") violation.reason = "sm-total - 1";
+  if (violation.parameter == "microseconds_per_unit") violation.parameter = "microseconds";
   if (violation.parameter == "duration") violation.parameter = "the time of an op";
   return violation.message();
 }

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -15,6 +16,7 @@
 
 #include <pipesched/analysis/streams.hpp>
 #include <pipesched/analysis/timeline.hpp>
+#include <pipesched/core/error.hpp>
 #include <pipesched/graph/moe_events.hpp>
 #include <pipesched/graph/op_graph.hpp>
 #include <pipesched/io/append.hpp>
@@ -138,10 +140,15 @@ class chrome_trace_writer {
 /// The timeline in the trace event format: a process per rank, a thread per stream, a slice per op or overlapped pair,
 /// named as torch writes it ("3F12", "(0F7;7B3)OVERLAP_F_B"), and a flow per dependency of another kind than the order
 /// of a stream. Categories: "computation" (F, B, I, W, pairs, attention, MLP), "communication", "memory"
-/// (resharding), "dependency". `times` must be a timeline of `graph`.
+/// (resharding), "dependency". `times` must be a timeline of `graph`. Throws `parameter_error` for a unit that is
+/// negative or makes the makespan infinite.
 template <time_value T>
 [[nodiscard]] std::string chrome_trace(op_graph const& graph, timeline<T> const& times,
                                        chrome_trace_options const& options = {}) {
+  double const longest = std::max(1.0, static_cast<double>(times.makespan()));
+  require(first_violation({at_least("microseconds_per_unit", options.microseconds_per_unit, 0.0),
+                           at_most("microseconds_per_unit", options.microseconds_per_unit,
+                                   std::numeric_limits<double>::max() / longest, "the makespan must be a number")}));
   return detail::chrome_trace_writer<T>(graph, times, options).write();
 }
 

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <iterator>
+#include <limits>
 #include <map>
 #include <set>
 #include <string>
@@ -146,4 +147,13 @@ TEST_CASE("A trace counts in microseconds", "[io][chrome_trace]") {
     CHECK(event.at("dur") == 2000);
   }
   CHECK(slices == 1);
+}
+
+TEST_CASE("A trace's unit has to leave its times numbers", "[io][chrome_trace]") {
+  auto const graph = build_graph(one_f_one_b{2, 4});
+  auto const times = make_timeline(graph, uniform_cost<>{});
+  for (double const unit :
+       {-1.0, 1e308, std::numeric_limits<double>::infinity(), std::numeric_limits<double>::quiet_NaN()})
+    CHECK_THROWS_AS(chrome_trace(graph, times, {.microseconds_per_unit = unit}), parameter_error);
+  CHECK_NOTHROW(chrome_trace(graph, times, {.microseconds_per_unit = 0}));
 }
