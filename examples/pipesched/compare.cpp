@@ -119,6 +119,8 @@ std::string json_left(std::vector<left_out> const& left) {
 /// Plots, and in HTML the timelines too, on equal ranks.
 std::string pictures_of(compare_options const& options) {
   auto const shape = options.shape.shape();
+  pipesched::require(pipesched::at_most("ranks * microbatches", shape.ranks * shape.microbatches,
+                                        pipesched::max_operations, "what a stored schedule can hold"));
   comparison_pictures const pictures(shape.ranks, shape.microbatches, options.cost, chosen_schedules(options.schedules),
                                      [&](std::string const& schedule, std::int64_t microbatches) {
                                        return make_schedule(schedule, suit(schedule, options, false, microbatches),
