@@ -57,7 +57,9 @@ outcome make_plan(plan_command const& command) {
   require_none(command.cluster, std::move(cluster.diagnostics));
   auto const listed = command.top ? parse_count("top", *command.top) : 10;
   pipesched::plan_request const request{model.model, cluster.cluster, model.choices, listed};
-  if (auto wrong = pipesched::check_request(request); !wrong.empty()) throw invalid_file(std::move(wrong));
+  auto wrong = pipesched::check_request(request);
+  for (auto& d : wrong) d.op = (d.op.starts_with("cluster") ? command.cluster : command.model) + ": " + d.op;
+  if (!wrong.empty()) throw invalid_file(std::move(wrong));
 
   auto const result = pipesched::plan(request, progress_line());
   if (command.format == "json")

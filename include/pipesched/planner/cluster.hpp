@@ -19,8 +19,8 @@ struct cluster_spec {
   std::string gpu = "H100";
   std::int64_t gpus = 8;
   std::int64_t gpus_per_node = 8;
-  double bf16_rate = h100.bf16_rate;  ///< floating-point operations per second
-  double fp8_rate = h100.fp8_rate;
+  double bf16_rate = h100.bf16_rate;                 ///< floating-point operations per second
+  double fp8_rate = h100.fp8_rate;                   ///< 0: the GPU has no FP8 products
   double memory = h100.memory_bytes;                 ///< bytes
   double memory_bandwidth = h100.memory_bandwidth;   ///< bytes per second
   double nvlink = nvlink_4.bytes_per_second;         ///< per GPU and direction, within a node
@@ -74,20 +74,23 @@ struct cluster_spec {
     auto const share = [](std::string_view name, double value) {
       return first_violation({above(name, value, 0.0), at_most(name, value, 1.0)});
     };
-    auto const rate = [](std::string_view name, double value) {
-      return first_violation({above(name, value, 0.0), at_most(name, value, 1e21)});
+    // The least of each is far below any GPU, and above what gigabytes or teraflops come to.
+    auto const rate = [](std::string_view name, double value, std::string_view unit) {
+      return first_violation({at_least(name, value, 1e6, unit), at_most(name, value, 1e21, unit)});
     };
+    constexpr std::string_view bytes = "bytes per second";
+    constexpr std::string_view operations = "operations per second";
     return first_violation({at_least("gpus", gpus, 1),
                             at_most("gpus", gpus, 1 << 24),
                             at_least("gpus_per_node", gpus_per_node, 1),
                             at_most("gpus_per_node", gpus_per_node, 1 << 16),
-                            rate("bf16_rate", bf16_rate),
-                            rate("fp8_rate", fp8_rate),
-                            above("memory", memory, 0.0),
-                            at_most("memory", memory, 1e13),
-                            rate("memory_bandwidth", memory_bandwidth),
-                            rate("nvlink", nvlink),
-                            rate("network", network),
+                            rate("bf16_rate", bf16_rate, operations),
+                            fp8_rate == 0 ? check_result{} : rate("fp8_rate", fp8_rate, operations),
+                            at_least("memory", memory, 1e6, "bytes"),
+                            at_most("memory", memory, 1e13, "bytes"),
+                            rate("memory_bandwidth", memory_bandwidth, bytes),
+                            rate("nvlink", nvlink, bytes),
+                            rate("network", network, bytes),
                             at_least("multiprocessors", multiprocessors, 1),
                             at_most("multiprocessors", multiprocessors, 65536),
                             at_least("communication_multiprocessors", communication_multiprocessors, 0),

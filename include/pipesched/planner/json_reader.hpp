@@ -125,6 +125,20 @@ inline void read_model(nlohmann::json const& document, model_file& file) {
   object.finish();
 }
 
+/// What GPUs are called that have figures but no name: "custom GPUs (as H100: fp8_rate)" names those not given.
+inline std::string custom_gpu_name(object_reader const& object) {
+  std::string missing;
+  int count = 0;
+  constexpr std::array figures{"bf16_rate", "fp8_rate", "memory", "memory_bandwidth", "nvlink", "multiprocessors"};
+  for (auto const* key : figures)
+    if (object.has(key))
+      ++count;
+    else
+      missing += (missing.empty() ? "" : ", ") + std::string(key);
+  if (count == 0) return std::string(h100.name);
+  return missing.empty() ? "custom GPUs" : fmt::format("custom GPUs (as {}: {})", h100.name, missing);
+}
+
 inline void read_cluster(nlohmann::json const& document, cluster_file& file) {
   object_reader object(document, "cluster", file.diagnostics);
   auto& c = file.cluster;
@@ -134,15 +148,21 @@ inline void read_cluster(nlohmann::json const& document, cluster_file& file) {
                                    : deepseek_v3_cluster();
   else
     object.require("gpus");
+  bool const given = object.has("preset");
   std::string kind;
   object.text("gpu", kind);
   if (!kind.empty()) {
-    // A kind that is not in the table needs its figures, all of which a known kind gives.
-    if (auto const known = find_gpu(kind))
+    // A kind that is not in the table needs its figures, all of which a known kind gives. One without an FP8 rate has
+    // no FP8 products.
+    if (auto const known = find_gpu(kind)) {
       c.use(*known);
-    else
-      for (auto const* key : {"bf16_rate", "memory", "nvlink"}) object.require_of_kind(key, kind);
+    } else {
+      for (auto const* key : {"bf16_rate", "memory", "memory_bandwidth", "nvlink"}) object.require_of_kind(key, kind);
+      c.fp8_rate = 0;
+    }
     c.gpu = kind;
+  } else if (!given) {
+    c.gpu = custom_gpu_name(object);
   }
   object.whole("gpus", c.gpus);
   object.whole("gpus_per_node", c.gpus_per_node);

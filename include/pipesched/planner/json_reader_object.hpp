@@ -39,6 +39,7 @@ class object_reader {
     known_.push_back(key);
     return json_members::find(object_, key);
   }
+  [[nodiscard]] bool has(std::string_view key) const { return json_members::find(object_, key) != nullptr; }
   void require(std::string_view key) {
     if (!json_members::find(object_, key)) complain(key, "is missing", "a value");
   }
@@ -134,9 +135,11 @@ class object_reader {
   /// Complains of the first members that were not asked for.
   void finish() {
     int count = 0;
+    std::string names;
+    for (auto const key : known_) names += (names.empty() ? "one of " : ", ") + std::string(key);
     for (auto const& [key, value] : object_.items())
       if (std::find(known_.begin(), known_.end(), key) == known_.end() && count++ < 8)
-        complain(key, "is unknown", "a key of the schema");
+        complain(key, "is unknown", names);
   }
 
  private:

@@ -165,8 +165,8 @@ struct step_part {
   for (auto const& part : detail::parts_of(first))
     if (part.seconds >= 0.005)
       text += fmt::format("{} {} {:.2f} s", text.back() == ':' ? "" : ",", part.name, part.seconds);
-  text += fmt::format("\n  MFU {:.1f} %, {:.1f} % with a causal mask's half of attention\n", 100 * first.mfu,
-                      100 * first.mfu_causal);
+  text += fmt::format("\n  MFU {:.1f} % of the 16-bit rate, {:.1f} % with a causal mask's half of attention\n",
+                      100 * first.mfu, 100 * first.mfu_causal);
   text += "\nwhy it is first\n";
   for (auto const& line : reasons(result, c)) text += "  " + line + '\n';
   text += "\nwhat would change the choice\n";

@@ -27,6 +27,12 @@ inline namespace v0 {
 
 namespace detail {
 
+/// FP8 products need a GPU that has them.
+[[nodiscard]] inline check_result check_precision(plan_request const& request) {
+  if (request.model.products != precision::fp8) return {};
+  return above("fp8_rate", request.cluster.fp8_rate, 0.0, "the model's precision is fp8");
+}
+
 /// The first size asked for that no division has.
 [[nodiscard]] inline check_result check_choices(plan_request const& request) {
   auto const& choices = request.choices;
@@ -50,17 +56,18 @@ namespace detail {
     if (result) wrong.push_back({.kind = "bad_value", .op = std::string(where), .message = result->message()});
   };
   refuse("model", request.model.check());
-  refuse("cluster", request.cluster.check());
+  auto const of_cluster = request.cluster.check();
+  refuse("cluster", of_cluster ? of_cluster : detail::check_precision(request));
   refuse("model", detail::check_choices(request));
   auto const& choices = request.choices;
   for (auto const& name : choices.schedules)
     if (std::find(schedule_names.begin(), schedule_names.end(), name) == schedule_names.end())
       wrong.push_back({.kind = "bad_value",
-                       .op = "model: choices.schedules",
+                       .op = "model.choices.schedules",
                        .message = unknown_schedule_message(detail::printable(name))});
   if (choices.layout)
     for (auto& d : check_layout(*choices.layout, {.layers = request.model.layers, .mtp = request.model.mtp_layers})) {
-      d.op = "model: choices.layout";
+      d.op = "model.choices.layout";
       wrong.push_back(std::move(d));
     }
   return wrong;
@@ -134,6 +141,7 @@ template <class Progress>
 [[nodiscard]] plan_result plan(plan_request const& request, Progress&& progress) {
   require(request.model.check());
   require(request.cluster.check());
+  require(detail::check_precision(request));
   require(detail::check_choices(request));
   detail::shape_list const list(request);
   std::int64_t done = 0;
@@ -170,8 +178,9 @@ template <class Progress>
   auto const size = [](std::string_view name, std::int64_t value) {
     return first_violation({at_least(name, value, 1), at_most(name, value, max_stages)});
   };
-  require(first_violation({m.check(), c.check(), size("pipeline", shape.pipeline), size("tensor", shape.sizes.tensor),
-                           size("context", shape.sizes.context), size("expert", shape.sizes.expert)}));
+  require(first_violation({m.check(), c.check(), detail::check_precision(request), size("pipeline", shape.pipeline),
+                           size("tensor", shape.sizes.tensor), size("context", shape.sizes.context),
+                           size("expert", shape.sizes.expert)}));
   if (auto const wrong = detail::check_sizes(request, shape)) require(wrong->violation);
   shape.sizes.data = c.gpus / (shape.pipeline * shape.sizes.tensor * shape.sizes.context);
   shape.microbatches = m.batch / (shape.sizes.data * m.microbatch);

@@ -51,13 +51,47 @@ TEST_CASE("a cluster is a kind of GPU, its figures, or a preset") {
   CHECK(by_name.nvlink == 200e9);
   CHECK(by_name.network == 100e9);
   CHECK(read_cluster(R"({"preset": "llama-3-405b"})").cluster.gpus == 16384);
-  auto const own = read_cluster(R"({"gpus": 8, "gpu": "other", "bf16_rate": 1e15, "memory": 1e11, "nvlink": 3e11})");
+  auto const own = read_cluster(R"({"gpus": 8, "gpu": "other", "bf16_rate": 1e15, "memory": 1e11, "nvlink": 3e11,
+    "memory_bandwidth": 2e12})");
   CHECK(own.diagnostics.empty());
   CHECK(own.cluster.memory == 1e11);
+  CHECK(own.cluster.memory_bandwidth == 2e12);
+  CHECK(own.cluster.fp8_rate == 0);
   CHECK(to_string(read_cluster(R"({"gpus": 8, "gpu": "other"})").diagnostics.at(0)) ==
         "cluster.bf16_rate: is missing; expected a value, for gpu \"other\" is none of H100, H800, H200, B200");
+  CHECK(to_string(read_cluster(R"({"gpus": 8, "gpu": "A", "bf16_rate": 1e15, "memory": 1e11, "nvlink": 3e11})")
+                      .diagnostics.at(0))
+            .find("cluster.memory_bandwidth: is missing") == 0);
   CHECK(read_cluster("{}").diagnostics.size() == 1);
   CHECK(read_model(R"({"preset": "deepseek-v3", "batch": 7680})").model.batch == 7680);
+}
+
+TEST_CASE("GPUs without a name are said to be custom, and which of their figures are the H100's") {
+  auto const name = [](std::string const& members) {
+    return read_cluster(R"({"gpus": 8)" + members + "}").cluster.gpu;
+  };
+  CHECK(name("") == "H100");
+  CHECK(name(R"(, "network": 1e10)") == "H100");
+  CHECK(name(R"(, "bf16_rate": 1e14, "memory": 4e10, "memory_bandwidth": 1e12, "nvlink": 1e11)") ==
+        "custom GPUs (as H100: fp8_rate, multiprocessors)");
+  CHECK(name(R"(, "bf16_rate": 1e14, "fp8_rate": 2e14, "memory": 4e10, "memory_bandwidth": 1e12, "nvlink": 1e11,
+               "multiprocessors": 100)") == "custom GPUs");
+  CHECK(read_cluster(R"({"preset": "deepseek-v3", "memory": 4e10})").cluster.gpu == "H800");
+}
+
+TEST_CASE("FP8 products need the rate of a GPU that is not known") {
+  std::string const gpu = R"({"gpus": 8, "gpu": "A", "bf16_rate": 3e14, "memory": 8e10, "memory_bandwidth": 2e12,
+    "nvlink": 3e11)";
+  plan_request request{llama_3_70b(), read_cluster(gpu + "}").cluster};
+  CHECK(check_request(request).empty());
+  request.model.products = precision::fp8;
+  auto const wrong = check_request(request);
+  REQUIRE(wrong.size() == 1);
+  CHECK(to_string(wrong[0]) == "cluster: fp8_rate = 0, must be greater than 0 (the model's precision is fp8)");
+  CHECK_THROWS_AS(plan(request), parameter_error);
+  CHECK_THROWS_AS(evaluate_plan(request, {.schedule = "1f1b", .pipeline = 2}), parameter_error);
+  request.cluster = read_cluster(gpu + R"(, "fp8_rate": 6e14})").cluster;
+  CHECK(check_request(request).empty());
 }
 
 TEST_CASE("what cannot be read is named, and nothing is thrown") {
@@ -98,7 +132,9 @@ TEST_CASE("whatever is in a file, its field is named with the value that is wron
                 "model.recomputation: is \"Full\"; expected one of none, selective, pointwise, full"},
         hostile{R"("choices": {"schedules": "1f1b"})",
                 "model.choices.schedules: is \"1f1b\"; expected an array of names"},
-        hostile{R"("choices": {"chunk": 2})", "model.choices.chunk: is unknown; expected a key of the schema"}})
+        hostile{R"("choices": {"chunk": 2})",
+                "model.choices.chunk: is unknown; expected one of pipeline, chunks, tensor, expert, context, "
+                "schedules, layout"}})
     CHECK(first_wrong(R"({"preset": "llama-3-70b", )" + std::string(member) + "}") == diagnostic);
   // What JSON has no number for is refused with its place.
   for (std::string_view member : {R"("layers": 1e400)", R"("layers": NaN)", R"("layers": 0x10)", R"("layers": 08)"}) {
@@ -187,8 +223,12 @@ TEST_CASE("a size out of bounds is named with value and bound") {
         "model: choices.pipeline = 1000000000, must be at most 65536");
   CHECK(wrong(R"("gpus": -1)", true) == "cluster: gpus = -1, must be at least 1");
   CHECK(wrong(R"("bf16_share": 1.5)", true) == "cluster: bf16_share = 1.5, must be at most 1");
-  CHECK(wrong(R"("network": 0)", true) == "cluster: network = 0, must be greater than 0");
-  CHECK(wrong(R"("memory": 1e300)", true) == "cluster: memory = 1e+300, must be at most 1e+13");
+  CHECK(wrong(R"("network": 0)", true) == "cluster: network = 0, must be at least 1e+06 (bytes per second)");
+  CHECK(wrong(R"("network": 400)", true) == "cluster: network = 400, must be at least 1e+06 (bytes per second)");
+  CHECK(wrong(R"("memory": 80)", true) == "cluster: memory = 80, must be at least 1e+06 (bytes)");
+  CHECK(wrong(R"("bf16_rate": 989)", true) ==
+        "cluster: bf16_rate = 989, must be at least 1e+06 (operations per second)");
+  CHECK(wrong(R"("memory": 1e300)", true) == "cluster: memory = 1e+300, must be at most 1e+13 (bytes)");
   CHECK(wrong(R"("transfer_latency": -1e-9)", true) == "cluster: transfer_latency = -1e-09, must be at least 0");
 }
 

@@ -344,7 +344,7 @@ TEST_CASE("a request is checked before it is tried") {
   CHECK(to_string(wrong[1]) == "cluster: gpus = 0, must be at least 1");
   CHECK(to_string(wrong[2]) == "model: choices.chunks = 0, must be at least 1");
   CHECK(wrong[3].message.find("unknown schedule '2f2b'") == 0);
-  CHECK(to_string(wrong[4]) == "model: choices.layout: the layout holds 2 transformer layers; expected 24");
+  CHECK(to_string(wrong[4]) == "model.choices.layout: the layout holds 2 transformer layers; expected 24");
   CHECK_THROWS_AS(plan(request), parameter_error);
   request = small_request();
   request.choices.tensor = {0};
