@@ -82,7 +82,7 @@ pipesched::plot comparison_pictures::memory() const {
     });
   }
   return pipesched::memory_plot(static_cast<int>(ranks_), microbatches_,
-                                fmt::format("in 1/{} of the model's per microbatch", ranks_), std::move(marks));
+                                fmt::format("1 = one microbatch in 1/{} of the model", ranks_), std::move(marks));
 }
 
 pipesched::plot comparison_pictures::exposed() const {
