@@ -212,8 +212,8 @@ class relaxations {
     // The further a shape came, the nearer it was.
     constexpr named stages_of_search[]{{&plan_drops::size, "size"},         {&plan_drops::stages, "stages"},
                                        {&plan_drops::schedule, "schedule"}, {&plan_drops::experts, "experts"},
-                                       {&plan_drops::batch, "batch"},       {&plan_drops::sequence, "sequence"},
-                                       {&plan_drops::heads, "heads"},       {&plan_drops::gpus, "gpus"}};
+                                       {&plan_drops::batch, "batch"},       {&plan_drops::gpus, "gpus"},
+                                       {&plan_drops::sequence, "sequence"}, {&plan_drops::heads, "heads"}};
     for (auto const& [constraint, name] : stages_of_search)
       if (auto const example = list.broken(constraint)) {
         failure.constraint = name;
@@ -233,7 +233,14 @@ class relaxations {
   relaxations const nearby(request, list, failure.constraint);
   for (auto const& relaxed : nearby.list()) {
     if (failure.nearest.size() == 3) break;
-    if (auto best = best_of(relaxed.request)) failure.nearest.push_back({relaxed.change, *std::move(best)});
+    auto best = best_of(relaxed.request);
+    if (!best) continue;
+    // A change that comes to the figures of a smaller one brings nothing.
+    bool const known = std::any_of(failure.nearest.begin(), failure.nearest.end(), [&](plan_change const& near) {
+      return near.entry.shape == best->shape && near.entry.step_time == best->step_time &&
+             near.entry.memory.total() == best->memory.total();
+    });
+    if (!known) failure.nearest.push_back({relaxed.change, *std::move(best)});
   }
   if (failure.closest)
     failure.nearest.push_back(

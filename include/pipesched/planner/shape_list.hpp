@@ -43,13 +43,14 @@ struct broken_constraint {
   auto const& s = shape.sizes;
   auto const gpus = request.cluster.gpus;
   auto const together = shape.pipeline * s.tensor * s.context;
-  if (auto wrong = multiple_of("gpus", gpus, together, "pipeline * tensor * context"))
-    return broken_constraint{&plan_drops::gpus, *wrong};
+  // The model's own sizes first: what they refuse fits no number of GPUs.
   if (auto wrong = multiple_of("heads", m.heads, s.tensor, "tensor"))
     return broken_constraint{&plan_drops::heads, *wrong};
   // Each rank has an early and a late part of the sequence, so that all have as much of the causal mask.
   if (auto wrong = multiple_of("sequence", m.sequence, s.context > 1 ? 2 * s.context : 1, "2 * context"))
     return broken_constraint{&plan_drops::sequence, *wrong};
+  if (auto wrong = multiple_of("gpus", gpus, together, "pipeline * tensor * context"))
+    return broken_constraint{&plan_drops::gpus, *wrong};
   auto const data = gpus / together;
   if (auto wrong = multiple_of("batch", m.batch, data * m.microbatch, "data * microbatch"))
     return broken_constraint{&plan_drops::batch, *wrong};

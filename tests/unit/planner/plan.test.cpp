@@ -273,6 +273,11 @@ TEST_CASE("what does not fit memory says so, and what is nearest fits") {
   for (std::size_t i = 0; i + 1 < nearest.size(); ++i)
     CHECK(nearest[i].entry.memory.total() <= request.cluster.usable_memory());
   CHECK(nearest.back().change.find("memory = ") == 0);
+  for (std::size_t i = 0; i < nearest.size(); ++i)
+    for (std::size_t j = 0; j < i; ++j)
+      CHECK((nearest[i].entry.shape != nearest[j].entry.shape ||
+             nearest[i].entry.step_time != nearest[j].entry.step_time ||
+             nearest[i].entry.memory.total() != nearest[j].entry.memory.total()));
 }
 
 TEST_CASE("each constraint that breaks is named, and the nearest request that holds is found") {
@@ -303,6 +308,9 @@ TEST_CASE("each constraint that breaks is named, and the nearest request that ho
   request.cluster.gpus = 56;
   request.model.batch = 112;
   CHECK(broken(request, "heads").message.find("heads = 64, must be a multiple of 7 (tensor)") == 0);
+  request = small_request();  // 64 GPUs are no multiple of 3 either, but no other number would help
+  request.choices.tensor = {3};
+  CHECK(broken(request, "heads").message.find("heads = 64, must be a multiple of 3 (tensor)") == 0);
   request = small_request();
   request.choices.context = {3};
   request.cluster.gpus = 48;
