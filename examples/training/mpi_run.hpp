@@ -19,6 +19,8 @@
 #include <fmt/core.h>
 #include <pipesched/runtime/mpi.hpp>
 
+#include "arguments.hpp"
+
 namespace training {
 
 /// Schedule, microbatches, and the options with which a process is made to fail; -1 where none is.
@@ -27,7 +29,9 @@ struct command_line {
   int microbatches = 8;
   int time_out = 30;  // seconds
   int differing = -1, throwing = -1, silent = -1, dying = -1;
+  bool help = false;
 
+  /// Throws `invalid_argument` for what is no argument, and for a number that is none.
   command_line(int argc, char** argv) {
     int positional = 0;
     for (int i = 1; i < argc; ++i) {
@@ -38,15 +42,47 @@ struct command_line {
                           : word == "--silent" ? &silent
                           : word == "--die"    ? &dying
                                                : nullptr;
-      if (option != nullptr && i + 1 < argc)
-        *option = std::atoi(argv[++i]);
-      else if (positional++ == 0)
+      if (word == "--help" || word == "-h") {
+        help = true;
+      } else if (option != nullptr) {
+        *option = number_of(word, i + 1 < argc ? argv[i + 1] : "nothing");
+        ++i;
+      } else if (is_option(word) || positional == 2) {
+        refuse(word);
+      } else if (positional++ == 0) {
         schedule = word;
-      else
-        microbatches = std::atoi(argv[i]);
+      } else {
+        microbatches = number_of("MICROBATCHES", word);
+      }
     }
   }
 };
+
+/// Runs the `body` of a program over MPI between MPI_Init and MPI_Finalize, and returns its exit status.
+/// `body(options)` says whether all went well. What is wrong with the arguments all processes find, and the first one
+/// says.
+template <class Body>
+int run_over_mpi(int argc, char** argv, std::string_view program, std::string_view usage, Body&& body) {
+  MPI_Init(&argc, &argv);
+  int process = 0;
+  MPI_Comm_rank(MPI_COMM_WORLD, &process);
+  bool well = false;
+  try {
+    command_line const options(argc, argv);
+    if (!options.help)
+      well = body(options);
+    else if (process == 0)
+      fmt::print("{}", usage);
+    well |= options.help;
+  } catch (std::invalid_argument const& error) {
+    if (process == 0) fmt::print(stderr, "{}: {}\n", program, error.what());
+  } catch (std::exception const& error) {
+    fmt::print(stderr, "{}: {}\n", program, error.what());
+    MPI_Abort(MPI_COMM_WORLD, EXIT_FAILURE);
+  }
+  MPI_Finalize();
+  return well ? EXIT_SUCCESS : EXIT_FAILURE;
+}
 
 /// Fails in the way that was asked for, if any was asked of this process.
 inline void fail_on_request(int process, command_line const& options) {

@@ -2,11 +2,6 @@
 // Trains a small mixture-of-experts network over MPI: pipeline ranks times expert-parallel ranks, with dispatch and
 // combine as MPI_Ialltoallv beside the other direction's computation. The loss and all gradients must be those of the
 // run without either parallelism.
-//
-//   mpirun -n 4 train_moe [SCHEDULE|all [MICROBATCHES]] [--time-out SECONDS] [--throw R] [--silent R] [--die R]
-//
-// Four processes are two pipeline ranks times two expert-parallel ranks. The last three options make process R throw,
-// stop answering or die in the middle of the step.
 
 #include <algorithm>
 #include <chrono>
@@ -128,22 +123,30 @@ bool train(pipesched::schedule const& s, MPI_Comm pipeline, MPI_Comm experts, tr
   return equal != 0;
 }
 
+constexpr auto usage = R"(mpirun -n PROCESSES train_moe [SCHEDULE|all [MICROBATCHES]] [options]
+
+Four processes are two pipeline ranks times two expert-parallel ranks.
+
+  --time-out SECONDS  the longest that a process waits for a message, 30 by default
+  --throw R           process R throws in the middle of the step
+  --silent R          process R stops answering
+  --die R             process R dies
+)";
+
 }  // namespace
 
 int main(int argc, char** argv) {
-  MPI_Init(&argc, &argv);
-  constexpr int expert_ranks = 2;
-  int size = 0, world_rank = 0;
-  MPI_Comm_size(MPI_COMM_WORLD, &size);
-  MPI_Comm_rank(MPI_COMM_WORLD, &world_rank);
-  bool equal = true;
-  try {
+  return training::run_over_mpi(argc, argv, "train_moe", usage, [](training::command_line const& options) {
+    constexpr int expert_ranks = 2;
+    int size = 0, world_rank = 0;
+    MPI_Comm_size(MPI_COMM_WORLD, &size);
+    MPI_Comm_rank(MPI_COMM_WORLD, &world_rank);
     if (size % expert_ranks != 0) throw std::invalid_argument("the number of processes must be even");
     MPI_Comm pipeline = MPI_COMM_NULL, experts = MPI_COMM_NULL;
     MPI_Comm_split(MPI_COMM_WORLD, world_rank % expert_ranks, world_rank, &pipeline);
     MPI_Comm_split(MPI_COMM_WORLD, world_rank / expert_ranks, world_rank, &experts);
-    training::command_line const options(argc, argv);
     pipesched::shape const shape{.ranks = size / expert_ranks, .microbatches = options.microbatches};
+    bool equal = true;
     auto const step = [&](auto const& generator) {
       equal &= train(pipesched::generate(generator), pipeline, experts, options);
     };
@@ -155,10 +158,6 @@ int main(int argc, char** argv) {
     }
     MPI_Comm_free(&pipeline);
     MPI_Comm_free(&experts);
-  } catch (std::exception const& error) {
-    fmt::print(stderr, "train_moe: {}\n", error.what());
-    MPI_Abort(MPI_COMM_WORLD, EXIT_FAILURE);
-  }
-  MPI_Finalize();
-  return equal ? EXIT_SUCCESS : EXIT_FAILURE;
+    return equal;
+  });
 }

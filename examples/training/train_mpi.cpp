@@ -1,11 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Trains a small network over MPI, one process a rank, with every built-in schedule: the loss and all gradients must be
 // those of the run without a pipeline.
-//
-//   mpirun -n P train_mpi [SCHEDULE|all [MICROBATCHES]] [--time-out SECONDS] [--differ R] [--throw R] [--silent R]
-//                        [--die R]
-//
-// The last four make rank R take another schedule, or throw, stop answering or die in the middle of the step.
 
 #include <algorithm>
 #include <chrono>
@@ -112,29 +107,31 @@ bool train(pipesched::schedule const& s, int rank, command_line const& options) 
   return equal != 0;
 }
 
+constexpr auto usage = R"(mpirun -n RANKS train_mpi [SCHEDULE|all [MICROBATCHES]] [options]
+
+  --time-out SECONDS  the longest that a rank waits for a message, 30 by default
+  --differ R          rank R takes another schedule
+  --throw R           rank R throws in the middle of the step
+  --silent R          rank R stops answering
+  --die R             rank R dies
+)";
+
 }  // namespace
 
 int main(int argc, char** argv) {
-  MPI_Init(&argc, &argv);
-  int ranks = 0, rank = 0;
-  MPI_Comm_size(MPI_COMM_WORLD, &ranks);
-  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-  command_line const options(argc, argv);
-  pipesched::shape const shape{.ranks = ranks,
-                               .microbatches = options.microbatches + (rank == options.differing ? 2 : 0)};
-  bool equal = true;
-  try {
-    bool known = false;
+  return run_over_mpi(argc, argv, "train_mpi", usage, [](command_line const& options) {
+    int ranks = 0, rank = 0;
+    MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    pipesched::shape const shape{.ranks = ranks,
+                                 .microbatches = options.microbatches + (rank == options.differing ? 2 : 0)};
+    bool equal = true, known = false;
     pipesched::for_each_schedule([&]<class Generator>() {
       if (options.schedule != "all" && options.schedule != Generator::info.name) return;
       known = true;
       equal &= train(pipesched::generate(pipesched::make_generator<Generator>(shape)), rank, options);
     });
     if (!known) throw std::invalid_argument(pipesched::unknown_schedule_message(options.schedule));
-  } catch (std::exception const& error) {
-    fmt::print(stderr, "train_mpi: {}\n", error.what());
-    MPI_Abort(MPI_COMM_WORLD, EXIT_FAILURE);
-  }
-  MPI_Finalize();
-  return equal ? EXIT_SUCCESS : EXIT_FAILURE;
+    return equal;
+  });
 }

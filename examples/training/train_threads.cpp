@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: MIT
 // Trains a small network over P threads with every built-in schedule: the loss and all gradients of each step must be
 // those of the run without a pipeline.
-//
-//   train_threads [SCHEDULE [RANKS [MICROBATCHES [STEPS]]]]
 
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include <fmt/core.h>
 
+#include "arguments.hpp"
 #include "display.hpp"
 #include "residual_mlp.hpp"
 #include "stage_worker.hpp"
@@ -115,10 +115,20 @@ bool train(pipesched::schedule const& s, int steps, bool show) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  auto const number = [&](int i, int otherwise) { return argc > i ? std::atoi(argv[i]) : otherwise; };
-  int const ranks = number(2, 4), microbatches = number(3, 16), steps = number(4, 20);
-  pipesched::shape const shape{.ranks = ranks, .microbatches = microbatches};
+  auto const number = [&](int i, char const* name, int otherwise) {
+    return argc > i ? number_of(name, argv[i]) : otherwise;
+  };
   try {
+    for (int i = 1; i < argc; ++i)
+      if (std::string_view const word = argv[i]; word == "--help" || word == "-h") {
+        fmt::print("train_threads [SCHEDULE [RANKS [MICROBATCHES [STEPS]]]]\n");
+        return EXIT_SUCCESS;
+      }
+    if (argc > 1 && is_option(argv[1])) refuse(argv[1]);
+    if (argc > 5) refuse(argv[5]);
+    int const ranks = number(2, "RANKS", 4), microbatches = number(3, "MICROBATCHES", 16),
+              steps = number(4, "STEPS", 20);
+    pipesched::shape const shape{.ranks = ranks, .microbatches = microbatches};
     if (steps < 1) throw std::invalid_argument("STEPS must be a number, at least 1");
     bool equal = true;
     if (argc > 1) {
