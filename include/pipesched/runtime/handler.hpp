@@ -119,7 +119,7 @@ template <class Call>
 
 /// Makes `call()`. What it throws is a failure, where the report has no other yet.
 template <class Call>
-void catching(run_report& report, Call&& call) {
+void catching([[maybe_unused]] run_report& report, Call&& call) {
 #if defined(__cpp_exceptions)
   auto const fail = [&](char const* reason) {
     if (!report) return;
