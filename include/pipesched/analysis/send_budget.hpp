@@ -23,6 +23,8 @@ inline namespace v0 {
 struct budgeted_plan {
   std::optional<communication_plan> plan;
   transport_report report;
+  /// Where there is no `plan`, the one that would hang: `report` is about its entries.
+  std::optional<communication_plan> refused = {};
 };
 
 namespace detail {
@@ -101,7 +103,7 @@ namespace detail {
       require(parameter_violation{"plan (WAIT_SENDs)", 1, "must be", 0, "they are what the budget puts in"});
   budgeted_plan result{detail::insert_waits(plan, budget), {}};
   result.report = check_transport(*result.plan, model);
-  if (!result.report.deadlock_free()) result.plan.reset();
+  if (!result.report.deadlock_free()) result.plan.swap(result.refused);
   return result;
 }
 

@@ -57,6 +57,8 @@ TEST_CASE("a budget that makes ranks wait for each other is refused with the cyc
   auto const refused = with_send_budget(plan, *needed - 1);
   CHECK_FALSE(refused.plan);
   CHECK(refused.report.cycle.size() >= 2);
+  REQUIRE(refused.refused);
+  for (auto const& wait : refused.report.cycle) CHECK(refused.refused->rank_of(wait.entry) == wait.rank);
   CHECK_FALSE(least_send_budget(plan, {transport_kind::rank_queue}));  // hangs whatever the budget
 }
 
