@@ -149,9 +149,14 @@ class shape_list {
 
   void add_schedules(plan_shape shape) {
     auto const& asked = request_.choices.schedules;
+    // One rank is no pipeline: 1F1B stands for all schedules there, with experts its overlapped form too, which hides
+    // their all-to-alls.
+    bool const alone =
+        shape.pipeline == 1 && asked.empty() && request_.choices.chunks.empty() && !request_.choices.layout;
     for_each_schedule([&]<class Generator>() {
       shape.schedule = Generator::info.name;
       if (!asked.empty() && std::find(asked.begin(), asked.end(), shape.schedule) == asked.end()) return;
+      if (alone && shape.schedule != "1f1b" && !(request_.model.is_moe() && shape.schedule == "1f1b-overlap")) return;
       if constexpr (has_chunks<Generator>) {
         // One chunk makes the schedule without chunks, which has a name of its own.
         std::vector<std::int64_t> chunks;

@@ -339,6 +339,21 @@ TEST_CASE("each constraint that breaks is named, and the nearest request that ho
         "dualpipe with pipeline = 16: microbatches = 4, must be at least 32 (2 * ranks)");
 }
 
+TEST_CASE("one rank is tried with 1F1B alone, unless another schedule is asked for") {
+  auto request = small_request();
+  request.choices.pipeline = {1};
+  request.model.layers = 8;
+  request.listed = 1000;
+  auto const result = plan(request);
+  REQUIRE_FALSE(result.entries.empty());
+  for (auto const& e : result.entries) {
+    CHECK(e.shape.schedule == "1f1b");
+    CHECK(e.shape.chunks == 1);
+  }
+  request.choices.schedules = {"gpipe"};
+  for (auto const& e : plan(request).entries) CHECK(e.shape.schedule == "gpipe");
+}
+
 TEST_CASE("a request is checked before it is tried") {
   auto request = small_request();
   request.choices.schedules = {"2f2b"};
