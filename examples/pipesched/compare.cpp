@@ -131,6 +131,7 @@ std::string pictures_of(compare_options const& options) {
 
 outcome compare(compare_options const& options) {
   auto const shape = options.shape.shape();
+  if (options.cost.measured()) throw usage_error("--cost: measured times are of the ops of one schedule: use analyze");
   pipesched::require(pipesched::at_most("ranks", shape.ranks, pipesched::max_stages));
   if (options.format == "svg" || options.format == "html") {
     write_output(options.path, pictures_of(options));

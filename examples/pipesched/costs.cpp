@@ -9,10 +9,12 @@
 
 #include <fmt/format.h>
 
-#include "cost_file.hpp"
 #include "usage_error.hpp"
 
 namespace {
+
+using pipesched::op;
+using pipesched::op_kind;
 
 std::vector<decimal> parse_list(std::string_view parameter, std::string_view text) {
   std::vector<decimal> values;
@@ -62,6 +64,36 @@ pipesched::stage_cost<T> as_cost(stage_times const& times) {
           as<T>({times.latency}).front()};
 }
 
+std::vector<decimal> decimals(std::vector<double> const& values) {
+  std::vector<decimal> result;
+  for (double const value : values) result.push_back(decimal::of(value));
+  return result;
+}
+
+/// The times that the option or the file of --cost gives; where neither does, those that stand.
+void choose(std::string_view name, std::optional<std::string> const& option, std::vector<decimal> const& of_file,
+            std::vector<decimal>& times) {
+  if (option && !of_file.empty())
+    throw usage_error(fmt::format("--{}: the file of --cost gives this time too: give one", name));
+  if (option) times = {parse_time(name, *option)};
+  if (!of_file.empty()) times = of_file;
+}
+
+/// Means of the kinds of a run's ops. A full backward that was measured whole is half and half.
+pipesched::uniform_cost<double> means_of(std::vector<pipesched::measured_op> const& run) {
+  auto const mean_of = [&](op_kind kind) {
+    std::vector<decimal> times;
+    for (auto const& m : run)
+      if (m.what.kind() == kind && !m.what.overlaps_next()) times.push_back(decimal::of(m.duration));
+    return mean(times);
+  };
+  double const backward = mean_of(op_kind::backward);
+  double const input = mean_of(op_kind::backward_input);
+  double const weight = mean_of(op_kind::backward_weight);
+  bool const whole = input == 0 && weight == 0;
+  return {mean_of(op_kind::forward), whole ? backward / 2 : input, whole ? backward / 2 : weight, {}, 0};
+}
+
 /// One entry per stage: the list itself, or its only entry for all.
 void spread(std::string_view parameter, std::vector<decimal>& values, int stages) {
   if (values.size() == 1) values.resize(std::size_t(stages), decimal(values.front()));
@@ -82,9 +114,10 @@ void cost_options::add_to(CLI::App& command) {
       command
           .add_option("--cost-per", per_, "The times are of a stage, or of a rank: then each of its v chunks takes 1/v")
           ->check(CLI::IsMember({"stage", "rank"})),
-      command.add_option("--cost", file_,
-                         "A JSON file of times, per stage and kind: {\"forward\": [1, 1, 1, 2], \"backward_input\": 1, "
-                         "\"backward_weight\": 1, \"overlapped\": 3, \"latency\": 0}")};
+      command.add_option_function<std::string>(
+          "--cost", [this](std::string const& path) { file_ = read_cost_file(path); },
+          "A file of times: per stage and kind, {\"forward\": [1, 1, 1, 2], \"backward_input\": 1, "
+          "\"backward_weight\": 1, \"overlapped\": 3, \"latency\": 0}, or measured, as a trace, JSON or CSV")};
   for (auto* const option : chunk_times) option->group(group);
   command.add_option("--latency", latency_, "Time from one rank to another (default 0)")->group(group);
   command.add_option("--stage-scale", stage_scale_, "One factor per stage: 1,1,1,2")->group(group);
@@ -109,29 +142,85 @@ pipesched::op_graph cost_options::lowered(pipesched::op_graph chunks) const {
 }
 
 any_moe_cost cost_options::for_events(int stages) const {
-  return moe_.costs(parse_time("latency", latency_), factors_of(stages));
+  return moe_.costs(parse_time("latency", latency_.value_or("0")), factors_of(stages));
+}
+
+cost_options cost_options::with_times_of(schedule_file const& file) const {
+  auto options = *this;
+  options.schedule_costs_ = file.costs;
+  options.schedule_run_ = file.measured;
+  return options;
+}
+
+bool cost_options::stage_times_given() const { return forward_ || backward_input_ || backward_weight_ || overlapped_; }
+
+bool cost_options::given() const {
+  return stage_times_given() || latency_ || per_rank() || !stage_scale_.empty() || file_ || schedule_costs_;
+}
+
+std::vector<pipesched::measured_op> const& cost_options::measured_ops() const {
+  static std::vector<pipesched::measured_op> const none;
+  if (lowers()) return none;
+  if (file_) return file_->measured;
+  return stage_times_given() || schedule_costs_ ? none : schedule_run_;
+}
+
+std::vector<pipesched::measured_op> const& cost_options::known_run() const {
+  return measured() ? measured_ops() : schedule_run_;
+}
+
+pipesched::measured_cost cost_options::for_ops_of(pipesched::schedule const& schedule) const {
+  if (stage_times_given() || per_rank() || !stage_scale_.empty())
+    throw usage_error("measured times are of single ops: --latency alone goes with them");
+  auto const& run = measured_ops();
+  // By stage and kind, apart by whether it is a pair: what has no time of its own takes the mean of these.
+  auto const bit = [](op_kind kind, bool pair) { return 1U << (2 * static_cast<unsigned>(kind) + (pair ? 1U : 0U)); };
+  std::vector<unsigned> known(std::size_t(schedule.stages()), 0U);
+  for (auto const& m : run)
+    if (m.what.stage() < schedule.stages())
+      known[std::size_t(m.what.stage())] |= bit(m.what.kind(), m.what.overlaps_next());
+  auto const knows = [&](op o, bool pair) { return (known[std::size_t(o.stage())] & bit(o.kind(), pair)) != 0; };
+  for (int rank = 0; rank < schedule.ranks(); ++rank) {
+    auto const program = schedule.program(rank);
+    for (std::size_t i = 0; i < program.size(); ++i) {
+      bool const begins_pair = program[i].overlaps_next();
+      bool const ends_pair = i > 0 && program[i - 1].overlaps_next();
+      if (knows(program[i], false) || (begins_pair && knows(program[i], true)) ||
+          (ends_pair && knows(program[i - 1], true)))
+        continue;
+      throw usage_error(
+          fmt::format("{}: has no measured time, nor has any op of its stage and kind", to_string(program[i].alone())));
+    }
+  }
+  return pipesched::measured_cost(run, latency_ ? parse_time("latency", *latency_).real : 0.0);
 }
 
 stage_times cost_options::given_times() const {
-  stage_times times{{parse_time("forward", forward_)},
-                    {parse_time("backward-input", backward_input_)},
-                    {parse_time("backward-weight", backward_weight_)},
-                    {},
-                    parse_time("latency", latency_)};
-  if (!overlapped_.empty()) times.overlapped = {parse_time("overlapped", overlapped_)};
-  if (!file_.empty()) {
-    auto const read = read_cost_file(file_);
-    if (!read.forward.empty()) times.forward = read.forward;
-    if (!read.backward_input.empty()) times.backward_input = read.backward_input;
-    if (!read.backward_weight.empty()) times.backward_weight = read.backward_weight;
-    if (!read.overlapped.empty()) times.overlapped = read.overlapped;
-    if (read.latency) times.latency = *read.latency;
+  auto const one = std::vector{decimal::of(std::int64_t{1})};
+  stage_times times{one, one, one, {}, decimal::of(std::int64_t{0})};
+  if (schedule_costs_) {
+    auto const& costs = *schedule_costs_;
+    times = {decimals(costs.forward), decimals(costs.backward_input), decimals(costs.backward_weight),
+             decimals(costs.overlapped), decimal::of(costs.latency)};
   }
+  auto const file = file_.value_or(cost_file{});
+  choose("forward", forward_, file.forward, times.forward);
+  choose("backward-input", backward_input_, file.backward_input, times.backward_input);
+  choose("backward-weight", backward_weight_, file.backward_weight, times.backward_weight);
+  choose("overlapped", overlapped_, file.overlapped, times.overlapped);
+  std::vector<decimal> latency{times.latency};
+  choose("latency", latency_, file.latency ? std::vector{*file.latency} : std::vector<decimal>{}, latency);
+  times.latency = latency.front();
   return times;
 }
 
 pipesched::uniform_cost<double> cost_options::mean_chunk_times() const {
-  if (lowers()) return moe_.chunk_times(parse_time("latency", latency_));
+  if (lowers()) return moe_.chunk_times(parse_time("latency", latency_.value_or("0")));
+  if (measured()) {
+    auto means = means_of(measured_ops());
+    if (latency_) means.latency = parse_time("latency", *latency_).real;
+    return means;
+  }
   auto const times = given_times();
   return {mean(times.forward), mean(times.backward_input), mean(times.backward_weight), {}, times.latency.real};
 }
@@ -168,4 +257,14 @@ any_cost cost_options::for_stages(int stages, int ranks) const {
                      all_whole(times.overlapped) && times.latency.whole;
   if (whole) return as_cost<std::int64_t>(times);
   return as_cost<double>(times);
+}
+
+pipesched::stage_cost<double> cost_options::real_times(int stages, int ranks) const {
+  auto const real = [](auto const& times) { return std::vector<double>(times.begin(), times.end()); };
+  return std::visit(
+      [&](auto const& cost) -> pipesched::stage_cost<double> {
+        return {real(cost.forward), real(cost.backward_input), real(cost.backward_weight), real(cost.overlapped),
+                static_cast<double>(cost.latency)};
+      },
+      for_stages(stages, ranks));
 }

@@ -42,6 +42,21 @@ std::string communication_rows(pipesched::schedule const& schedule) {
   return pipesched::write_torch_csv(rows);
 }
 
+/// With the times, where any are given. Those of mixture-of-experts events have no place in the format.
+std::string json_of(study_options::loaded const& loaded) {
+  auto const& [schedule, cost] = loaded;
+  pipesched::stage_cost<double> costs;
+  pipesched::json_extras extras;
+  extras.measured = cost.known_run();
+  if (cost.measured()) {
+    static_cast<void>(cost.for_ops_of(schedule));  // refuses what does not suit the schedule
+  } else if (cost.given() && !cost.lowers()) {
+    costs = cost.real_times(schedule.stages(), schedule.ranks());
+    extras.costs = &costs;
+  }
+  return pipesched::write_json(schedule, extras);
+}
+
 std::string picture_of(export_options const& options) {
   std::string text;
   options.study.with_timeline([&](auto const& graph, auto const& times, auto const& cost) {
@@ -68,10 +83,10 @@ std::string text_of(export_options const& options) {
   if (options.memory && options.format != "svg") throw usage_error("--memory is for --format svg");
   if (options.microseconds && options.format != "chrome-trace")
     throw usage_error("--microseconds is for --format chrome-trace");
-  if (options.format == "torch-csv") return pipesched::write_torch_csv(options.study.load());
-  if (options.format == "torch-csv-comms") return communication_rows(options.study.load());
-  if (options.format == "json") return pipesched::write_json(options.study.load());
-  if (options.format == "dot") return pipesched::dot(options.study.graph());
+  if (options.format == "torch-csv") return pipesched::write_torch_csv(options.study.load().schedule);
+  if (options.format == "torch-csv-comms") return communication_rows(options.study.load().schedule);
+  if (options.format == "json") return json_of(options.study.load());
+  if (options.format == "dot") return pipesched::dot(options.study.load().graph());
   return picture_of(options);
 }
 

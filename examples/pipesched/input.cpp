@@ -80,13 +80,13 @@ void input_options::add_to(CLI::App& command) {
   shape_.add_to(command, false);
 }
 
-pipesched::schedule input_options::load(cost_options const& costs) const {
+schedule_file input_options::load(cost_options const& costs) const {
   if (!file_.empty()) {
     if (!name_.empty() || shape_.given()) throw usage_error("--file takes the place of SCHEDULE and SHAPE: give one");
     return read_schedule(file_);
   }
   if (name_.empty()) throw usage_error("SCHEDULE is required: a name from 'pipesched list', or --file FILE");
-  return make_schedule(name_, timed_shape(costs), shape_.forward_only());
+  return {make_schedule(name_, timed_shape(costs), shape_.forward_only())};
 }
 
 std::optional<pipesched::folded_schedule> input_options::fold_large(cost_options const& costs) const {

@@ -10,6 +10,7 @@
 #include <pipesched/schedules/registry.hpp>
 
 #include "costs.hpp"
+#include "schedule_file.hpp"
 
 /// The SHAPE part of a command line.
 class shape_options {
@@ -39,7 +40,7 @@ class input_options {
  public:
   void add_to(CLI::App& command);
   /// `costs`: for schedules whose order depends on times.
-  [[nodiscard]] pipesched::schedule load(cost_options const& costs) const;
+  [[nodiscard]] schedule_file load(cost_options const& costs) const;
   /// A schedule by name that is large for being stored, folded; nothing where it is not, or comes from a file.
   [[nodiscard]] std::optional<pipesched::folded_schedule> fold_large(cost_options const& costs) const;
   [[nodiscard]] std::string const& name() const { return name_; }

@@ -14,20 +14,20 @@ file_format format_named(std::string_view name, std::string_view text) {
   return first != std::string_view::npos && text[first] == '{' ? file_format::json : file_format::torch_csv;
 }
 
-pipesched::schedule read_schedule(std::string const& path) {
+schedule_file read_schedule(std::string const& path) {
   auto const text = read_file(path);
   auto checked = check_schedule(text, format_named({}, text));
   if (checked.diagnostics.empty() && !checked.schedule)
     checked.diagnostics.push_back({.kind = "empty", .message = "the file holds no op"});
   if (!checked.diagnostics.empty()) throw invalid_file(std::move(checked.diagnostics));
-  return *std::move(checked.schedule);
+  return {*std::move(checked.schedule), std::move(checked.costs), std::move(checked.measured)};
 }
 
 checked_schedule check_schedule(std::string_view text, file_format format) {
   if (format == file_format::json) {
     auto read = pipesched::read_json(text);
     auto diagnostics = pipesched::check(read);
-    return {std::move(read.read), {}, std::move(diagnostics)};
+    return {std::move(read.read), {}, std::move(diagnostics), std::move(read.costs), std::move(read.measured)};
   }
   auto read = pipesched::read_torch_csv(text);
   auto diagnostics = pipesched::check(read);

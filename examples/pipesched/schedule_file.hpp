@@ -8,6 +8,8 @@
 #include <utility>
 #include <vector>
 
+#include <pipesched/analysis/cost.hpp>
+#include <pipesched/analysis/measured_cost.hpp>
 #include <pipesched/core/schedule.hpp>
 #include <pipesched/graph/communication_plan.hpp>
 #include <pipesched/io/diagnostic.hpp>
@@ -28,9 +30,16 @@ enum class file_format { torch_csv, json };
 /// The format of that name; where there is none, the one that `text` looks like.
 file_format format_named(std::string_view name, std::string_view text);
 
+/// A schedule, and the times that stand beside it in its file.
+struct schedule_file {
+  pipesched::schedule schedule;
+  std::optional<pipesched::stage_cost<double>> costs = {};
+  std::vector<pipesched::measured_op> measured = {};
+};
+
 /// The schedule in a file, so that it can be drawn and analysed. Throws `invalid_file` where `check_schedule` finds
 /// anything wrong, since figures of such a schedule would mislead; `usage_error` where the file cannot be read at all.
-pipesched::schedule read_schedule(std::string const& path);
+schedule_file read_schedule(std::string const& path);
 
 /// A file's schedule, where it could be read, and all that is wrong with it.
 struct checked_schedule {
@@ -38,5 +47,8 @@ struct checked_schedule {
   /// Rows with sends and receives, where the file has them.
   std::vector<std::vector<pipesched::op>> communication;
   std::vector<pipesched::diagnostic> diagnostics;
+  /// The times in the file, where it has any.
+  std::optional<pipesched::stage_cost<double>> costs = {};
+  std::vector<pipesched::measured_op> measured = {};
 };
 checked_schedule check_schedule(std::string_view text, file_format format);

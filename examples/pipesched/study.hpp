@@ -3,6 +3,7 @@
 
 #include <concepts>
 #include <cstdint>
+#include <utility>
 
 #include <CLI/CLI.hpp>
 #include <pipesched/analysis/folded.hpp>
@@ -21,18 +22,27 @@ class study_options {
     cost_.add_to(command);
   }
 
-  [[nodiscard]] pipesched::schedule load() const { return input_.load(cost_); }
+  /// A schedule, and the times that are to be put to it: those of its file are among them.
+  struct loaded {
+    pipesched::schedule schedule;
+    cost_options cost;
+    /// The graph of the schedule's ops, or of their mixture-of-experts events. Throws what the library throws.
+    [[nodiscard]] pipesched::op_graph graph() const { return cost.lowered(pipesched::build_graph(schedule)); }
+  };
+  [[nodiscard]] loaded load() const {
+    auto file = input_.load(cost_);
+    auto cost = cost_.with_times_of(file);
+    return {std::move(file.schedule), std::move(cost)};
+  }
 
   /// Whether the graph is one of mixture-of-experts events.
   [[nodiscard]] bool lowers() const { return cost_.lowers(); }
-  /// The graph of the schedule's ops, or of their mixture-of-experts events. Throws what the library throws.
-  [[nodiscard]] pipesched::op_graph graph() const { return cost_.lowered(pipesched::build_graph(load())); }
 
   /// Calls `visit(report, name)` for a schedule that is large for being stored, where its figures can be had without
   /// that: whole times, and chunks that stay whole. Returns whether it did.
   template <class Visit>
   bool with_large_report(Visit&& visit) const {
-    if (lowers()) return false;
+    if (lowers() || cost_.measured()) return false;
     auto const folded = input_.fold_large(cost_);
     if (!folded) return false;
     bool visited = false;
@@ -49,9 +59,13 @@ class study_options {
   /// Calls `visit(graph, timeline, cost)`. Throws what the library throws.
   template <class Visit>
   void with_timeline(Visit&& visit) const {
-    auto const graph = this->graph();
-    cost_.with_model(graph.stages(), graph.ranks(),
-                     [&](auto const& cost) { visit(graph, pipesched::make_timeline(graph, cost), cost); });
+    auto const [schedule, cost] = load();
+    auto const graph = cost.lowered(pipesched::build_graph(schedule));
+    auto const visit_with = [&](auto const& model) { visit(graph, pipesched::make_timeline(graph, model), model); };
+    if (cost.measured())
+      visit_with(cost.for_ops_of(schedule));
+    else
+      cost.with_model(graph.stages(), graph.ranks(), visit_with);
   }
 
  private:

@@ -155,14 +155,23 @@ TEST_CASE("A cost file gives times per stage and kind", "[program]") {
   CHECK(makespan(R"({"forward": [1, 1, 1, 2], "backward_input": [1, 1, 1, 2], "backward_weight": [1, 1, 1, 2]})") ==
         57);
   CHECK(makespan(R"({"latency": 0.5})") == 41);
-  for (auto const* text : {"", "[1]", "{\"forward\": [1, 2]}", "{\"forward\": -1}", "{\"forward\": [1, 1, 1, null]}",
-                           "{\"Forward\": 1}", "{\"latency\": [0]}", "{\"forward\": []}", "{\"forward\": 1e999}"}) {
+  for (auto const* text :
+       {"", "[1]", "{\"forward\": [1, 2]}", "{\"forward\": -1}", "{\"forward\": [1, 1, 1, null]}", "{\"Forward\": 1}",
+        "{\"latency\": [0]}", "{\"forward\": []}", "{\"forward\": 1e999}", "{\"forward\": 1, \"forward\": 2}"}) {
     auto const run = with(text);
     INFO(text);
     INFO(run.output);
     CHECK(run.status == 2);
     CHECK_THAT(run.output, contains("pipesched:"));
   }
+  CHECK_THAT(with(R"({"forward": 1, "forward": 2})").output, contains("forward: given twice"));
+  CHECK_THAT(with(R"({"forward": 1e999})").output, contains("1e999"));
+  // Who gives a time is not left to a rule: the file or the option.
+  std::ofstream(path) << R"({"forward": 2})";
+  auto const both = run_program("analyze 1f1b --ranks 4 --microbatches 8 --forward 3 --cost " + path);
+  CHECK(both.status == 2);
+  CHECK_THAT(both.output, contains("--forward: the file of --cost gives this time too"));
+  CHECK(run_program("analyze 1f1b --ranks 4 --microbatches 8 --backward-input 3 --cost " + path).status == 0);
   std::filesystem::remove(path);
 }
 

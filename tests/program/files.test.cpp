@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "support/catch.hpp"
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -141,6 +142,10 @@ TEST_CASE("check --transport tells the transports under which sends and receives
     CHECK_THAT(run.output, contains("1SEND_F0"));
   }
   CHECK(under("bounded").status == 2);
+  CHECK(under("bounded --buffered 0").status == 2);
+  CHECK(under("blocking --buffered 1").status == 2);
+  CHECK(under("bounded --buffered 1").status == 1);
+  CHECK(under("bounded --buffered 2").status == 0);
 
   auto const compute = folder.file("compute.csv", "0F0,0F1,0B0,0B1\n1F0,1B0,1F1,1B1\n");
   CHECK(run_program("check " + compute + " --transport blocking").status == 0);
@@ -149,4 +154,78 @@ TEST_CASE("check --transport tells the transports under which sends and receives
   CHECK(run_program("check " + lost + " --transport async").status == 1);
   auto const late = folder.file("late.csv", "0F0,0W0,0I0\n");
   CHECK(run_program("check " + late + " --transport async").status == 1);
+}
+
+TEST_CASE("A schedule's file keeps the times it was exported with, and they are its own until others are given",
+          "[program]") {
+  scratch const folder;
+  auto const makespan = [](std::string const& arguments) {
+    auto const run = run_program("analyze --format json " + arguments);
+    INFO(run.output);
+    REQUIRE(run.status == 0);
+    return nlohmann::json::parse(run.output).at("makespan");
+  };
+  std::string const shape = "1f1b --ranks 4 --microbatches 8 ";
+  std::string const times = "--forward 2 --backward-input 3 --backward-weight 1 --latency 1 --stage-scale 1,1,1,2 ";
+  auto const file = folder.file("timed.json");
+  REQUIRE(run_program("export " + shape + times + "--format json -o " + file).status == 0);
+  CHECK(nlohmann::json::parse(text_of(file)).at("costs").at("forward") == nlohmann::json({2, 2, 2, 4}));
+  CHECK(makespan("--file " + file) == makespan(shape + times));
+  CHECK(makespan("--file " + file + " --forward 5") != makespan("--file " + file));
+  CHECK(makespan("--file " + file + " --forward 1 --backward-input 1 --backward-weight 1 --latency 0") ==
+        makespan(shape));
+  CHECK(makespan("--cost " + file + " " + shape) == makespan(shape + times));
+  CHECK(run_program("export --file " + file + " --format json").output == text_of(file));
+  CHECK_FALSE(nlohmann::json::parse(run_program("export " + shape + "--format json").output).contains("costs"));
+}
+
+TEST_CASE("Measured times are those of the ops of a run", "[program]") {
+  scratch const folder;
+  auto const schedule = folder.file("schedule.csv", "0F0,0F1,0B0,0B1\n1F0,1B0,1F1,1B1\n");
+  auto const with = [&](std::string const& options) {
+    return run_program("analyze --format json --file " + schedule + " --cost " + options);
+  };
+  auto const makespan = [&](std::string const& options) {
+    auto const run = with(options);
+    INFO(run.output);
+    REQUIRE(run.status == 0);
+    return nlohmann::json::parse(run.output).at("makespan");
+  };
+  auto const csv = folder.file("run.csv", "0F0,1\n0F1,2\n0B0,3\n1F0,4\n1F1,4\n1B0,5\n0B1,3\n1B1,5\n");
+  CHECK(makespan(csv) == 22);  // 0F0 1, 1F0 4, 1B0 5, 1F1 4, 1B1 5, 0B1 3
+  CHECK(makespan(csv + " --latency 1") == 24);
+  // Without a time of their own, 1F1 and 1B1 take the mean of their stage and kind.
+  auto const trace = folder.file("trace.json", R"({"traceEvents": [
+    {"name": "PP:0F0", "ph": "X", "ts": 0, "dur": 1, "pid": 0}, {"name": "PP:0B0", "ph": "X", "ts": 10, "dur": 3},
+    {"name": "PP:1F0", "ph": "X", "ts": 1, "dur": 4, "pid": 1}, {"name": "PP:1B0", "ph": "X", "ts": 5, "dur": 5}]})");
+  CHECK(makespan(trace) == 22);
+
+  auto const refused = [&](std::string const& options, std::string const& message) {
+    auto const run = with(options);
+    CHECK(run.status == 2);
+    CHECK_THAT(run.output, contains(message));
+  };
+  refused(folder.file("part.csv", "0F0,1\n0B0,3\n1F0,4\n"), "1B0: has no measured time");
+  refused(csv + " --forward 2", "measured times");
+  refused(csv + " --stage-scale 1,2", "measured times");
+  auto const compare = run_program("compare --ranks 2 --microbatches 2 --cost " + csv);
+  CHECK(compare.status == 2);
+  CHECK_THAT(compare.output, contains("one schedule"));
+
+  auto const kept = folder.file("kept.json");
+  REQUIRE(run_program("export --file " + schedule + " --cost " + csv + " --format json -o " + kept).status == 0);
+  CHECK(nlohmann::json::parse(text_of(kept)).at("measured").size() == 8);
+  CHECK(nlohmann::json::parse(run_program("analyze --format json --file " + kept).output).at("makespan") == 22);
+}
+
+TEST_CASE("A text that is no schedule is told in a hundred lines, not one for each cell", "[program]") {
+  scratch const folder;
+  std::string text;
+  for (int line = 0; line < 1000; ++line) text += "no, schedule\n";
+  auto const file = folder.file("text.csv", text);
+  auto const run = run_program("check " + file);
+  CHECK(run.status == 1);
+  CHECK(std::count(run.output.begin(), run.output.end(), '\n') == 101);
+  CHECK_THAT(run.output, contains(" more; check --diagnostics json"));
+  CHECK(nlohmann::json::parse(run_program("check --diagnostics json " + file).output).size() >= 1000);
 }
