@@ -1,14 +1,18 @@
 // SPDX-License-Identifier: MIT
+#include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include <fmt/format.h>
 #include <pipesched/io/diagnostic.hpp>
 
 #include "commands.hpp"
+#include "decimal.hpp"
 #include "files.hpp"
 #include "schedule_file.hpp"
 #include "transport_check.hpp"
+#include "usage_error.hpp"
 
 namespace {
 
@@ -16,6 +20,7 @@ struct check_command {
   std::string path;
   std::string format;
   std::string transport;
+  std::optional<std::string> buffered;
   std::string diagnostics = "text";
 };
 
@@ -26,11 +31,22 @@ std::string summary(pipesched::schedule const& s, std::string const& transport, 
                      transport.empty() ? "" : ", no deadlock under " + transport);
 }
 
+/// The messages that a bounded transport buffers from one rank to another, without a default: no number is the usual
+/// one.
+std::int64_t buffered_messages(check_command const& command) {
+  bool const bounded = command.transport == "bounded";
+  if (!bounded && command.buffered) throw usage_error("--buffered is for --transport bounded");
+  if (bounded && !command.buffered)
+    throw usage_error("--buffered is required: messages that --transport bounded holds");
+  return bounded ? parse_count("buffered", *command.buffered) : 1;
+}
+
 outcome check_file(check_command const& command) {
+  auto const buffered = buffered_messages(command);
   auto const text = read_file(command.path);
   auto const checked = check_schedule(text, format_named(command.format, text));
   auto const diagnostics =
-      command.transport.empty() ? checked.diagnostics : check_transport_of(checked, command.transport);
+      command.transport.empty() ? checked.diagnostics : check_transport_of(checked, command.transport, buffered);
   if (command.diagnostics == "json") write_stdout(pipesched::to_json(diagnostics));
   if (!diagnostics.empty()) {
     if (command.diagnostics == "text") throw invalid_file(diagnostics);
@@ -50,9 +66,14 @@ void add_check(CLI::App& program, action& run) {
   command->add_option("--format", options->format, "The file's format: torch-csv or json (default: found out)")
       ->check(CLI::IsMember({"torch-csv", "json"}));
   command
-      ->add_option("--transport", options->transport,
-                   "Whether sends and receives can hang under: async, dir-queue, pair-queue, rank-queue or blocking")
+      ->add_option(
+          "--transport", options->transport,
+          "Whether sends and receives can hang under: async, dir-queue, pair-queue, rank-queue, blocking or bounded")
       ->check(CLI::IsMember(transport_names()));
+  command
+      ->add_option("--buffered", options->buffered,
+                   "K of --transport bounded: a send passes while fewer messages to that rank await their receive")
+      ->type_name("NUMBER");
   command
       ->add_option("--diagnostics", options->diagnostics,
                    "How to say it: text, a line each on standard error, or json, on standard output")

@@ -172,6 +172,6 @@ void add_compare(CLI::App& program, action& run) {
   command->add_option("--schedules", options->schedules, "Which ones: a,b,c (default: all)");
   command->add_option("--format", options->format, "text, json, or plots as svg or html")
       ->check(CLI::IsMember({"text", "json", "svg", "html"}));
-  command->add_option("-o,--output", options->path, "The file to write (default: standard output)");
+  command->add_option("-o,--output", options->path, "The file to write (default: standard output)")->type_name("FILE");
   command->callback([=, &run] { run = [=] { return compare(*options); }; });
 }

@@ -106,22 +106,36 @@ void spread(std::string_view parameter, std::vector<decimal>& values, int stages
 
 void cost_options::add_to(CLI::App& command) {
   auto const group = std::string("COST");
-  std::vector<CLI::Option*> chunk_times{
-      command.add_option("--forward", forward_, "Time of a stage's forward (default 1)"),
-      command.add_option("--backward-input", backward_input_, "Time of its backward for the input (default 1)"),
-      command.add_option("--backward-weight", backward_weight_, "Time of its backward for the weights (default 1)"),
-      command.add_option("--overlapped", overlapped_, "Time of an overlapped pair (default: forward and backward)"),
+  auto const add_time = [&](std::string const& name, std::optional<std::string>& value, std::string const& help) {
+    return command.add_option(name, value, help)->type_name("NUMBER");
+  };
+  std::vector<CLI::Option*> const chunk_times{
+      add_time("--forward", forward_, "Time of a stage's forward (default 1)"),
+      add_time("--backward-input", backward_input_, "Time of its backward for the input (default 1)"),
+      add_time("--backward-weight", backward_weight_, "Time of its backward for the weights (default 1)"),
+      add_time("--overlapped", overlapped_, "Time of an overlapped pair (default: forward and backward)"),
       command
           .add_option("--cost-per", per_, "The times are of a stage, or of a rank: then each of its v chunks takes 1/v")
           ->check(CLI::IsMember({"stage", "rank"})),
-      command.add_option_function<std::string>(
-          "--cost", [this](std::string const& path) { file_ = read_cost_file(path); },
-          "A file of times: per stage and kind, {\"forward\": [1, 1, 1, 2], \"backward_input\": 1, "
-          "\"backward_weight\": 1, \"overlapped\": 3, \"latency\": 0}, or measured, as a trace, JSON or CSV")};
+      command
+          .add_option_function<std::string>(
+              "--cost", [this](std::string const& path) { file_ = read_cost_file(path); },
+              "A file of times: per stage and kind, {\"forward\": [1, 1, 1, 2], \"backward_input\": 1, "
+              "\"backward_weight\": 1, \"overlapped\": 3, \"latency\": 0}, or measured, as a trace, JSON or CSV")
+          ->type_name("FILE")};
   for (auto* const option : chunk_times) option->group(group);
-  command.add_option("--latency", latency_, "Time from one rank to another (default 0)")->group(group);
-  command.add_option("--stage-scale", stage_scale_, "One factor per stage: 1,1,1,2")->group(group);
-  moe_.add_to(command, chunk_times);
+  add_time("--latency", latency_, "Time from one rank to another (default 0)")->group(group);
+  command.add_option("--stage-scale", stage_scale_, "One factor per stage: 1,1,1,2")
+      ->type_name("NUMBERS")
+      ->group(group);
+  // CLI11's own `excludes` would repeat all of one list at each option of the other in the help.
+  command.parse_complete_callback([events = moe_.add_to(command), chunk_times] {
+    for (auto const* event : events)
+      for (auto const* chunk_time : chunk_times)
+        if (event->count() > 0 && chunk_time->count() > 0)
+          throw usage_error(event->get_name() + " excludes " + chunk_time->get_name() +
+                            ": times are those of whole stages or those of a layer's events");
+  });
 }
 
 std::vector<decimal> cost_options::factors_of(int stages) const {

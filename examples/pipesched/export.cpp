@@ -80,6 +80,8 @@ std::string picture_of(export_options const& options) {
 }
 
 std::string text_of(export_options const& options) {
+  if (options.format.empty())
+    throw usage_error("--format is required: torch-csv, torch-csv-comms, json, chrome-trace, svg, html or dot");
   if (options.memory && options.format != "svg") throw usage_error("--memory is for --format svg");
   if (options.microseconds && options.format != "chrome-trace")
     throw usage_error("--microseconds is for --format chrome-trace");
@@ -96,10 +98,11 @@ void add_export(CLI::App& program, action& run) {
   auto* const command = program.add_subcommand("export", "Write the schedule or its timeline to a file");
   auto const options = std::make_shared<export_options>();
   options->study.add_to(*command);
-  command->add_option("--format", options->format, "torch-csv, torch-csv-comms, json, chrome-trace, svg, html or dot")
-      ->required()
+  command
+      ->add_option("--format", options->format,
+                   "torch-csv, torch-csv-comms, json, chrome-trace, svg, html or dot (required)")
       ->check(CLI::IsMember({"torch-csv", "torch-csv-comms", "json", "chrome-trace", "svg", "html", "dot"}));
-  command->add_option("-o,--output", options->path, "The file to write (default: standard output)");
+  command->add_option("-o,--output", options->path, "The file to write (default: standard output)")->type_name("FILE");
   command->add_flag("--memory", options->memory, "With the activations held over time, in svg");
   command->add_option("--microseconds", options->microseconds, "What a unit of time is in chrome-trace (default: 1)");
   command->callback([=, &run] {

@@ -32,18 +32,14 @@ pipesched::schedule generate_within_memory(G const& generator) {
 
 void shape_options::add_to(CLI::App& command, bool required) {
   auto const group = std::string("SHAPE");
-  auto* const ranks = command.add_option("--ranks", ranks_, "Pipeline ranks P")->group(group);
-  auto* const microbatches = command.add_option("--microbatches", microbatches_, "Microbatches m of the step");
-  microbatches->group(group);
-  if (required) {
-    ranks->required();
-    microbatches->required();
-  }
-  command.add_option("--chunks", chunks_, "Stages v per rank, where the schedule has the choice")->group(group);
-  command.add_option("--group", group_, "Microbatches that a chunk runs in a row, where the schedule has the choice")
-      ->group(group);
-  command.add_option("--pipelines", pipelines_, "Copies of the model, 2f, where the schedule has the choice")
-      ->group(group);
+  auto const add = [&](std::string const& name, std::optional<std::string>& value, std::string const& help) {
+    return command.add_option(name, value, help)->type_name("NUMBER")->group(group);
+  };
+  add("--ranks", ranks_, "Pipeline ranks P")->required(required);
+  add("--microbatches", microbatches_, "Microbatches m of the step")->required(required);
+  add("--chunks", chunks_, "Stages v per rank, where the schedule has the choice");
+  add("--group", group_, "Microbatches that a chunk runs in a row, where the schedule has the choice");
+  add("--pipelines", pipelines_, "Copies of the model, 2f, where the schedule has the choice");
   command.add_flag("--forward-only", forward_only_, "The forwards alone: evaluation")->group(group);
 }
 
@@ -75,8 +71,8 @@ pipesched::schedule make_schedule(std::string const& name, pipesched::shape cons
 }
 
 void input_options::add_to(CLI::App& command) {
-  command.add_option("SCHEDULE", name_, "The schedule's name; see 'pipesched list'");
-  command.add_option("--file", file_, "A schedule from a file, in place of SCHEDULE SHAPE");
+  command.add_option("SCHEDULE", name_, "The schedule's name; see 'pipesched list'")->type_name("NAME");
+  command.add_option("--file", file_, "A schedule from a file, in place of SCHEDULE SHAPE")->type_name("FILE");
   shape_.add_to(command, false);
 }
 
@@ -101,6 +97,9 @@ std::optional<pipesched::folded_schedule> input_options::fold_large(cost_options
 }
 
 pipesched::shape input_options::timed_shape(cost_options const& costs) const {
+  // A name that is wrong is what to say first, before numbers that are missing.
+  if (!pipesched::with_schedule_type(name_, []<class Generator>() {}))
+    throw usage_error(pipesched::unknown_schedule_message(name_));
   auto shape = shape_.shape();
   pipesched::with_schedule_type(
       name_, [&]<class Generator>() { shape.times = costs.pass_times(pipesched::stages_per_rank<Generator>(shape)); });

@@ -3,10 +3,12 @@
 // pipesched: schedules of pipeline-parallel training at the command line. Every number it prints comes from the
 // library's headers; this folder reads options and files, and says what went wrong.
 
+#include <cstddef>
 #include <cstdio>
 #include <exception>
 #include <new>
 #include <string>
+#include <vector>
 
 #include <CLI/CLI.hpp>
 #include <pipesched/core/error.hpp>
@@ -46,6 +48,15 @@ std::string with_option_names(pipesched::parameter_violation violation) {
   return violation.message();
 }
 
+/// One line each. A text that is no schedule at all is wrong in every line: of many, the first tell enough.
+void print(std::vector<pipesched::diagnostic> const& diagnostics) {
+  constexpr std::size_t most = 100;
+  for (std::size_t i = 0; i < diagnostics.size() && i < most; ++i)
+    std::fprintf(stderr, "%s\n", to_string(diagnostics[i]).c_str());
+  if (diagnostics.size() > most)
+    std::fprintf(stderr, "and %zu more; check --diagnostics json gives all\n", diagnostics.size() - most);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) try {
@@ -72,7 +83,7 @@ int main(int argc, char** argv) try {
   }
   return static_cast<int>(run());
 } catch (invalid_file const& error) {
-  for (auto const& diagnostic : error.diagnostics()) std::fprintf(stderr, "%s\n", to_string(diagnostic).c_str());
+  print(error.diagnostics());
   return static_cast<int>(outcome::invalid);
 } catch (pipesched::schedule_error const& error) {
   return fail(outcome::invalid, error.what());

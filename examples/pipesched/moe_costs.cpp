@@ -70,7 +70,7 @@ bool products_fit(optional_decimals const& times, std::vector<decimal> const& fa
 
 }  // namespace
 
-void moe_cost_options::add_to(CLI::App& command, std::vector<CLI::Option*> const& chunk_times) {
+std::vector<CLI::Option*> moe_cost_options::add_to(CLI::App& command) {
   std::vector<CLI::Option*> added;
   added.push_back(command.add_option("--moe-layers", layers_, "Mixture-of-experts layers of each stage (default 1)"));
   for (std::size_t i = 0; i < times_.size(); ++i)
@@ -82,9 +82,10 @@ void moe_cost_options::add_to(CLI::App& command, std::vector<CLI::Option*> const
   added.push_back(command.add_flag("--moe-asynchronous", asynchronous_,
                                    "A chunk's last all-to-all runs into the next op instead of blocking it"));
   for (auto* const option : added) {
-    option->group("MoE");
-    for (auto* const chunk_time : chunk_times) option->excludes(chunk_time);
+    option->group("MoE (times of a layer's events; none goes with the times of whole stages in COST)");
+    if (option->get_expected_max() > 0) option->type_name("NUMBER");
   }
+  return added;
 }
 
 bool moe_cost_options::given() const {

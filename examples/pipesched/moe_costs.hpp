@@ -31,8 +31,8 @@ using any_moe_cost = std::variant<scaled_moe_cost<std::int64_t>, scaled_moe_cost
 /// The MoE part of a command line. Any of its options makes the schedule's chunks mixture-of-experts layers.
 class moe_cost_options {
  public:
-  /// `chunk_times`: options that give the times of whole chunks, and so cannot be given too.
-  void add_to(CLI::App& command, std::vector<CLI::Option*> const& chunk_times);
+  /// Returns the options: none goes with those that give the times of whole chunks.
+  std::vector<CLI::Option*> add_to(CLI::App& command);
 
   [[nodiscard]] bool given() const;
   /// Throws `usage_error` where a number is wrong.

@@ -12,6 +12,7 @@
 #include "files.hpp"
 #include "study.hpp"
 #include "terminal.hpp"
+#include "usage_error.hpp"
 
 namespace {
 
@@ -19,6 +20,8 @@ struct show_options {
   study_options study;
   bool no_color = false;
   std::optional<std::string> width;
+  std::optional<std::string> format;
+  std::optional<std::string> path;
 };
 
 }  // namespace
@@ -29,8 +32,14 @@ void add_show(CLI::App& program, action& run) {
   options->study.add_to(*command);
   command->add_flag("--no-color", options->no_color, "No colours, also on a terminal");
   command->add_option("--width", options->width, "Columns to fold time at (default: the terminal's, or 80)");
+  // Not for show, but what one tries: the answer is the command that has them.
+  command->add_option("--format", options->format)->group("");
+  command->add_option("-o,--output", options->path)->group("");
   command->callback([=, &run] {
     run = [=] {
+      if (options->format || options->path)
+        throw usage_error(
+            "show draws text alone; files and other formats: pipesched export ... --format FORMAT -o FILE");
       pipesched::text_timeline_options text;
       text.width = options->width ? static_cast<int>(parse_count("width", *options->width, 40)) : terminal_width();
       text.color = wants_color() && !options->no_color;

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdint>
 #include <iterator>
 #include <optional>
 #include <string_view>
@@ -51,18 +52,18 @@ pipesched::transport_kind transport_named(std::string_view name) {
 
 std::vector<std::string> transport_names() {
   std::vector<std::string> names;
-  for (auto const kind : pipesched::all_transports)
-    if (kind != pipesched::transport_kind::bounded) names.emplace_back(name_of(kind));
+  for (auto const kind : pipesched::all_transports) names.emplace_back(name_of(kind));
   return names;
 }
 
-std::vector<pipesched::diagnostic> check_transport_of(checked_schedule const& file, std::string const& transport) {
+std::vector<pipesched::diagnostic> check_transport_of(checked_schedule const& file, std::string const& transport,
+                                                      std::int64_t buffered) {
   std::vector<pipesched::diagnostic> found;
   std::copy_if(file.diagnostics.begin(), file.diagnostics.end(), std::back_inserter(found), hinders);
   if (!found.empty() || !file.schedule) return found;
   auto const plan = plan_of(file);
   if (!plan) return file.diagnostics;
-  auto const report = check_transport(*plan, {transport_named(transport)});
+  auto const report = check_transport(*plan, {transport_named(transport), buffered});
   if (report.deadlock_free()) return {};
   std::string cycle;
   for (auto const& wait : report.cycle) cycle += (cycle.empty() ? "" : "; ") + to_string(*plan, wait);

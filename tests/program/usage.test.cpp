@@ -27,6 +27,11 @@ TEST_CASE("A wrong command line names what is wrong, with status 2", "[program]"
   refused("frobnicate", "frobnicate");
   refused("analyze", "SCHEDULE");
   refused("analyze 1f1c --ranks 4 --microbatches 8", "unknown schedule '1f1c'; known are gpipe, 1f1b,");
+  refused("show 1f1c", "unknown schedule '1f1c'; known are gpipe, 1f1b,");
+  refused("show 1f1b", "--ranks is required");
+  refused("show 1f1b --ranks 4 --microbatches 8 --format svg", "pipesched export");
+  refused("show 1f1b --ranks 4 --microbatches 8 -o x.svg", "pipesched export");
+  refused("export 1f1b --ranks 4 --microbatches 8 -o x.svg", "torch-csv, torch-csv-comms, json, chrome-trace, svg");
   refused("analyze 1f1b --microbatches 8", "ranks");
   refused("analyze 1f1b --ranks 4", "microbatches");
   refused("compare --ranks 4", "microbatches");
@@ -84,4 +89,13 @@ TEST_CASE("A parameter that a schedule does not have may say what is so anyway",
   CHECK(run_program("analyze 1f1b --ranks 4 --microbatches 8 --chunks 1").status == 0);
   CHECK(run_program("analyze dualpipe-v --ranks 4 --microbatches 8 --chunks 2").status == 0);
   CHECK(run_program("analyze dualpipe --ranks 4 --microbatches 8 --pipelines 2").status == 0);
+}
+
+TEST_CASE("The help is short: no option lists those that it excludes", "[program]") {
+  for (std::string const command : {"show", "analyze", "compare", "export", "check"}) {
+    auto const help = run_program(command + " --help");
+    CHECK(help.status == 0);
+    CHECK(help.output.find("Excludes") == std::string::npos);
+    if (command != "check") CHECK_THAT(help.output, contains("--forward NUMBER"));
+  }
 }
