@@ -122,8 +122,8 @@ TEST_CASE("Wrong MoE options are named, with status 2", "[program][moe]") {
   refused("--moe-layers -2", "moe-layers = -2, must be at least 1");
   refused("--moe-layers x", "moe-layers = x, must be a whole number");
   refused("--moe-layers 65537", "layers = 65537, must be at most 65536");
-  refused("--moe-layers 1 --sm-comm 133", "sm_comm = 133, must be at most 131");
-  refused("--moe-layers 1 --sm-total 10 --sm-comm 10", "sm_comm = 10, must be at most 9");
+  refused("--moe-layers 1 --sm-comm 133", "sm-comm = 133, must be at most 131");
+  refused("--moe-layers 1 --sm-total 10 --sm-comm 10", "sm-comm = 10, must be at most 9");
   refused("--moe-layers 1 --sm-comm=-1", "sm-comm = -1, must be at least 0");
   refused("--attention=-1", "attention = -1, must be at least 0");
   refused("--mlp-backward-input nan", "mlp-backward-input = nan, must be a number");

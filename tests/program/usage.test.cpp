@@ -57,7 +57,7 @@ TEST_CASE("A wrong command line names what is wrong, with status 2", "[program]"
   shape("1f1b --ranks 1000000 --microbatches 8", "ranks = 1000000, must be at most 65536");
   shape("1f1b --ranks 4 --microbatches 99999999999", "microbatches = 99999999999, must be at most 2147483647");
   shape("1f1b --ranks 4 --microbatches 99999999999999999999", "must be at most 2147483647");
-  shape("1f1b --ranks 65536 --microbatches 2147483647", "must be at most 268435455");
+  refused("show 1f1b --ranks 65536 --microbatches 2147483647", "must be at most 268435455");
   shape("1f1b --ranks 4 --microbatches 8 --chunks 2", "chunks = 2, must be 1");
   shape("1f1b --ranks 4 --microbatches 8 --group 4", "group = 4");
   shape("dualpipe --ranks 4 --microbatches 8 --pipelines 4", "pipelines = 4, must be 2");
