@@ -32,7 +32,8 @@ void add_analyze(CLI::App& program, action& run) {
         if (study->lowers()) {
           auto const streams = pipesched::analyze_streams(graph, times);
           if (json) return write_stdout(pipesched::report_json(report, streams, graph.name()));
-          write_stdout(pipesched::report_text(report, graph.name()) + "\n" + pipesched::streams_text(streams) + "\n");
+          write_stdout(pipesched::report_text(report, graph.name(), "events") + "\n" +
+                       pipesched::streams_text(streams) + "\n");
         } else {
           if (json) return write_stdout(pipesched::report_json(report, graph.name()));
           write_stdout(pipesched::report_text(report, graph.name()));

@@ -78,11 +78,12 @@ template <time_value T>
 }  // namespace detail
 
 /// The figures over all ranks with their meaning, then a table with a line per rank: its idle time in all and by phase,
-/// when it starts and ends, the peak of its activations and when that is reached.
+/// when it starts and ends, the peak of its activations and when that is reached. `unit`: what a node of the graph is.
 template <time_value T>
-[[nodiscard]] std::string report_text(report<T> const& all, std::string_view schedule) {
-  std::string text = fmt::format("{}: {} ranks, {} stages, {} microbatches, {} operations\n\n", schedule, all.ranks,
-                                 all.stages, all.microbatches, all.operations);
+[[nodiscard]] std::string report_text(report<T> const& all, std::string_view schedule,
+                                      std::string_view unit = "operations") {
+  std::string text = fmt::format("{}: {} ranks, {} stages, {} microbatches, {} {}\n\n", schedule, all.ranks, all.stages,
+                                 all.microbatches, all.operations, unit);
   auto const line = [&](std::string_view figure, std::string const& value, std::string_view meaning) {
     detail::append(text, "{:<20}{:>12}   {}\n", figure, value, meaning);
   };
@@ -114,9 +115,13 @@ template <time_value T>
   return fmt::format("{}: {}\n", schedule, figures_text(all, "\n"));
 }
 
-/// The critical path in one line of at most `most` ops: its length in ops, and the ops by where they run.
+/// The critical path in one line of at most `most` ops: its length in ops, and the ops by where they run. An event
+/// of a chunk with several layers ends with its layer: "0ATTN_F3.1".
 [[nodiscard]] inline std::string critical_path_text(op_graph const& graph, std::vector<critical_step> const& path,
                                                     std::size_t most = 16) {
+  // Events of several layers of one chunk have the same name.
+  bool has_layers = false;
+  for (auto const& step : path) has_layers = has_layers || graph.layer(step.node) > 0;
   std::string text = fmt::format("critical path, {} ops:", path.size());
   for (std::size_t i = 0; i < path.size(); ++i) {
     bool const left_out = path.size() > most && i >= most / 2 && i + most / 2 < path.size();
@@ -125,6 +130,7 @@ template <time_value T>
       continue;
     }
     text += " " + to_string(graph.node(path[i].node));
+    if (has_layers) text += fmt::format(".{}", graph.layer(path[i].node));
   }
   return text + "\n";
 }

@@ -5,7 +5,10 @@
 #include <string>
 
 #include <nlohmann/json.hpp>
+#include <pipesched/analysis/moe_cost.hpp>
 #include <pipesched/analysis/report.hpp>
+#include <pipesched/core/forward_only.hpp>
+#include <pipesched/graph/lower_moe.hpp>
 #include <pipesched/io/comparison.hpp>
 #include <pipesched/io/report_json.hpp>
 #include <pipesched/io/report_text.hpp>
@@ -81,6 +84,14 @@ TEST_CASE("The critical path is told in one line, its middle left out where it i
   auto const path = critical_path(graph, make_timeline(graph, cost), cost);
   CHECK(critical_path_text(graph, path) == "critical path, 4 ops: 0F0 1F0 1B0 0B0\n");
   CHECK(critical_path_text(graph, path, 2) == "critical path, 4 ops: 0F0 ... 0B0\n");
+
+  auto const events = lower_moe(build_graph(forward_only(one_f_one_b{1, 1})), {.layers = 2});
+  moe_cost<> const times{};
+  auto const text = critical_path_text(events, critical_path(events, make_timeline(events, times), times));
+  CHECK(text ==
+        "critical path, 8 ops: 0ATTN_F0.0 0DISPATCH_F0.0 0MLP_F0.0 0COMBINE_F0.0 0ATTN_F0.1 0DISPATCH_F0.1 0MLP_F0.1 "
+        "0COMBINE_F0.1\n");
+  CHECK(report_text(analyze(events, times), "x", "events").find(" 8 events\n") != std::string::npos);
 }
 
 TEST_CASE("Schedules stand side by side in one table", "[io][comparison]") {
