@@ -3,7 +3,7 @@
 
 /// \file
 /// The whole library, but for what brings a dependency of its own: the matchers for Catch2 (`testing/`), the MPI
-/// adapter (`runtime/mpi.hpp`) and the JSON reader (`io/json_reader*.hpp`, `planner/json_reader.hpp`).
+/// adapter (`runtime/mpi.hpp`) and the JSON reader (`io/json_reader*.hpp`, `planner/json_reader*.hpp`).
 
 #include <pipesched/core/buffer.hpp>
 #include <pipesched/core/concepts.hpp>

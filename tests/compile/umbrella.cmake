@@ -1,6 +1,6 @@
 # Fails where pipesched.hpp leaves out a public header. Those with a dependency of their own are left out on purpose.
 file(GLOB_RECURSE headers RELATIVE "${include}" "${include}/pipesched/*.hpp")
-list(FILTER headers EXCLUDE REGEX "^pipesched/(pipesched|testing/.*|runtime/mpi.*|io/json_reader.*|planner/json_reader)\\.hpp$")
+list(FILTER headers EXCLUDE REGEX "^pipesched/(pipesched|testing/.*|runtime/mpi.*|io/json_reader.*|planner/json_reader.*)\\.hpp$")
 file(READ "${include}/pipesched/pipesched.hpp" umbrella)
 foreach(header IN LISTS headers)
   string(FIND "${umbrella}" "#include <${header}>" place)

@@ -150,8 +150,8 @@ TEST_CASE("whatever is in a file, its field is named with the value that is wron
 }
 
 TEST_CASE("the schemas have the keys that are read, and the bounds that are checked") {
-  auto const schema = [](char const* path) {
-    std::ifstream file(path);
+  auto const schema = [](std::string const& what) {
+    std::ifstream file(std::string(PIPESCHED_TEST_DATA "/../../docs/") + what + ".schema.json");
     REQUIRE(file);
     return nlohmann::json::parse(file)["properties"];
   };
@@ -172,7 +172,7 @@ TEST_CASE("the schemas have the keys that are read, and the bounds that are chec
     return wrong;
   };
   for (bool const of_cluster : {false, true}) {
-    auto const keys = schema(of_cluster ? "docs/cluster.schema.json" : "docs/model.schema.json");
+    auto const keys = schema(of_cluster ? "cluster" : "model");
     for (auto const& [key, of_key] : keys.items()) {
       if (key == "preset") continue;
       INFO(key);
