@@ -23,8 +23,8 @@ namespace detail {
 
 /// Ops of one kind and pipeline that are still to come, one per microbatch.
 struct chimera_ops {
-  op next;
-  std::int64_t left;
+  op next{};
+  std::int64_t left = 0;
 };
 
 /// The grid of slots that Chimera's pipelines are merged on. Every op takes one slot; microbatch i of a unit is
@@ -85,9 +85,9 @@ class chimera_grid {
 
 /// Slots of a lane that are alike: each takes the next `ops_a_slot` ops of one window.
 struct chimera_stretch {
-  std::int64_t slots;
-  std::int64_t ops_a_slot;  ///< 0 where a window is longer than its microbatches need
-  op next;
+  std::int64_t slots = 0;
+  std::int64_t ops_a_slot = 0;  ///< 0 where a window is longer than its microbatches need
+  op next{};
 
   [[nodiscard]] constexpr bool is_plain() const { return ops_a_slot == 1; }
   template <op_sink Sink>
