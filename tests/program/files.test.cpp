@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "support/catch.hpp"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
@@ -18,9 +20,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// A folder of its own, removed with all that is in it.
+/// A folder of this process, for the cases run side by side; removed with all that is in it.
 struct scratch {
-  fs::path path = fs::temp_directory_path() / "pipesched_program_files";
+  fs::path path = fs::temp_directory_path() / ("pipesched_files_" + std::to_string(::getpid()));
   scratch() {
     fs::remove_all(path);
     fs::create_directory(path);

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "support/catch.hpp"
 
+#include <unistd.h>
+
 #include <filesystem>
 #include <fstream>
 #include <string>
@@ -15,7 +17,8 @@ using test_support::run_program;
 namespace {
 
 std::string file_with(std::string const& name, std::string const& text) {
-  auto const path = (std::filesystem::temp_directory_path() / ("pipesched_plan_" + name)).string();
+  auto const path =
+      (std::filesystem::temp_directory_path() / ("pipesched_plan_" + std::to_string(::getpid()) + name)).string();
   std::ofstream(path) << text;
   return path;
 }
