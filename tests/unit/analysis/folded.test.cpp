@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "support/catch.hpp"
+#include "support/generator_shapes.hpp"
 
 #include <cstddef>
 #include <cstdint>
@@ -136,20 +137,9 @@ TEMPLATE_TEST_CASE("The figures without a graph are those of the graph", "[analy
   for (int const P : {1, 2, 3, 4, 6})
     for (int const m : {1, 2, 3, 5, 8, 12, 17, 33})
       for (int const v : {1, 2, 3})
-        for (int const n : {0, 3}) {
-          TestType generator{};
-          generator.ranks = P;
-          generator.microbatches = m;
-          if constexpr (requires { generator.chunks; })
-            generator.chunks = v;
-          else if (v > 1)
-            continue;
-          if constexpr (requires { generator.group; })
-            generator.group = n;
-          else if (n > 0)
-            continue;
-          if (!generator.check()) compare_under_all_costs(generator);
-        }
+        for (int const n : {0, 3})
+          test_support::with_shape<TestType>(P, m, v, n,
+                                             [](auto const& generator) { compare_under_all_costs(generator); });
 }
 
 TEMPLATE_TEST_CASE("A steady state is run a few times and the rest of it skipped", "[analysis][folded]", gpipe,

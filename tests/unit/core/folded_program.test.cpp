@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "support/catch.hpp"
+#include "support/generator_shapes.hpp"
 
 #include <cstddef>
 #include <cstdint>
@@ -34,20 +35,7 @@ void for_each_small_shape(Visit&& visit) {
     for (int const P : {1, 2, 3, 4, 6})
       for (int const m : {1, 2, 3, 5, 8, 12, 13, 24, 40})
         for (int const v : {1, 2, 3})
-          for (int const n : {0, 1, 3, 5}) {
-            Generator generator{};
-            generator.ranks = P;
-            generator.microbatches = m;
-            if constexpr (requires { generator.chunks; })
-              generator.chunks = v;
-            else if (v > 1)
-              continue;
-            if constexpr (requires { generator.group; })
-              generator.group = n;
-            else if (n > 0)
-              continue;
-            if (!generator.check()) visit(generator);
-          }
+          for (int const n : {0, 1, 3, 5}) test_support::with_shape<Generator>(P, m, v, n, visit);
   });
 }
 
