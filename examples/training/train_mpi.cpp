@@ -28,11 +28,11 @@ class mpi_matrices {
   mpi_matrices(pipesched::mpi_transport& transport, network_shape const& shape)
       : transport_(transport), shape_(shape) {}
 
-  void send(pipesched::transfer const& t, matrix const& payload) {
+  pipesched::run_status send(pipesched::transfer const& t, matrix const& payload) {
     std::memcpy(transport_.slot(t).data(), payload.data(), transport_.slot(t).size());
-    transport_.send(t);
+    return transport_.send(t);
   }
-  void receive(pipesched::transfer const& t) { transport_.receive(t); }
+  pipesched::run_status receive(pipesched::transfer const& t) { return transport_.receive(t); }
   pipesched::run_status wait(pipesched::transfer const& t, matrix& into) {
     auto const status = transport_.wait(t);
     if (status != pipesched::run_status::completed) return status;

@@ -136,6 +136,7 @@
 #include <pipesched/io/torch_csv.hpp>
 #include <pipesched/io/torch_csv_writer.hpp>
 
+#include <pipesched/runtime/deadline.hpp>
 #include <pipesched/runtime/handler.hpp>
 #include <pipesched/runtime/run.hpp>
 #include <pipesched/runtime/run_events.hpp>

@@ -71,8 +71,9 @@ struct transfer {
 /// `h.backward_input(o)`, `h.backward_weight(o)`. Each returns when the op is done or, on a GPU, is in its stream.
 /// They return nothing, or a `bool` or `run_status` that says whether to go on, and nothing else (an `int` might mean
 /// either); they may throw.
-/// Optional: `h.overlapped(f, b)` for a pair, else one after the other; `h.before(o)` and `h.after(o)` around each op,
-/// for a profiler; `h.stop(report)` when the run ends early, to tell the other ranks.
+/// Optional, with the same answers: `h.overlapped(f, b)` for a pair, else one after the other; `h.before(o)` and
+/// `h.after(o)` around each op, for a profiler, and around `overlapped` those of b within those of f.
+/// Optional: `h.stop(report)` when the run ends early, to tell the other ranks.
 /// Satisfied by: any class with these members; none has to be virtual. Not by: a function object, which would have to
 /// ask each op for its kind.
 template <class H>
@@ -89,8 +90,8 @@ concept compute_handler = requires(H& h, op o) {
 ///  - `h.wait(t)`: a RECV: until the message is there, since its consumer is next. A SEND or WAIT_SEND: until the
 ///    buffer may be written again.
 /// They return and throw as the others do. `send` and `receive` must not wait for the other end where the plan's
-/// policy is not free of deadlock with blocking transports. Optional: `h.begin_group()` and `h.end_group()` around a
-/// coalesced group.
+/// policy is not free of deadlock with blocking transports. Optional, with the same answers: `h.begin_group()` and
+/// `h.end_group()` around a coalesced group; one in which something fails is not ended.
 template <class H>
 concept message_handler = compute_handler<H> && requires(H& h, transfer const& t) {
   h.send(t);
@@ -150,9 +151,35 @@ template <class Handler, class Body>
   return report;
 }
 
-/// One chunk op.
+/// The hooks around a piece of work, of a handler that has them.
+/// \{
+template <class Handler, class What>
+[[nodiscard]] run_status before([[maybe_unused]] Handler& handler, [[maybe_unused]] What const& what) {
+  if constexpr (requires { handler.before(what); })
+    return status_of([&] { return handler.before(what); });
+  else
+    return run_status::completed;
+}
+template <class Handler, class What>
+[[nodiscard]] run_status after([[maybe_unused]] Handler& handler, [[maybe_unused]] What const& what) {
+  if constexpr (requires { handler.after(what); })
+    return status_of([&] { return handler.after(what); });
+  else
+    return run_status::completed;
+}
+/// \}
+
+/// `work()` with the hooks around it, as far as all goes well.
+template <class Handler, class What, class Work>
+[[nodiscard]] run_status with_hooks(Handler& handler, What const& what, Work&& work) {
+  auto status = before(handler, what);
+  if (status == run_status::completed) status = work();
+  return status == run_status::completed ? after(handler, what) : status;
+}
+
+/// What to do with one chunk op.
 template <compute_handler Handler>
-[[nodiscard]] run_status run_op(Handler& handler, op o) {
+[[nodiscard]] run_status call_op(Handler& handler, op o) {
   switch (o.kind()) {
     case op_kind::forward: return status_of([&] { return handler.forward(o); });
     case op_kind::backward: return status_of([&] { return handler.backward(o); });
@@ -162,30 +189,24 @@ template <compute_handler Handler>
   }
 }
 
+/// One chunk op, with the hooks around it.
 template <compute_handler Handler>
-[[nodiscard]] run_status run_pair(Handler& handler, op f, op b) {
-  if constexpr (requires { handler.overlapped(f, b); }) {
-    return status_of([&] { return handler.overlapped(f, b); });
-  } else {
-    auto const status = run_op(handler, f);
-    return status == run_status::completed ? run_op(handler, b) : status;
-  }
+[[nodiscard]] run_status run_op(Handler& handler, op o) {
+  return with_hooks(handler, o, [&] { return call_op(handler, o); });
 }
 
-/// One chunk op, or the pair that it opens, with the hooks around it. `count` is 2 for a pair.
-template <compute_handler Handler>
-[[nodiscard]] run_status run_block(Handler& handler, op first, op second, int count) {
-  if constexpr (requires { handler.before(first); }) {
-    handler.before(first);
-    if (count == 2) handler.before(second);
+/// A pair: side by side where the handler can, else one after the other, with `turn_to_b()` between them.
+template <compute_handler Handler, class Turn>
+[[nodiscard]] run_status run_pair(Handler& handler, op f, op b, [[maybe_unused]] Turn&& turn_to_b) {
+  if constexpr (requires { handler.overlapped(f, b); }) {
+    return with_hooks(handler, f, [&] {
+      return with_hooks(handler, b, [&] { return status_of([&] { return handler.overlapped(f, b); }); });
+    });
+  } else {
+    if (auto const status = run_op(handler, f); status != run_status::completed) return status;
+    turn_to_b();
+    return run_op(handler, b);
   }
-  auto const status = count == 2 ? run_pair(handler, first, second) : run_op(handler, first);
-  if (status != run_status::completed) return status;
-  if constexpr (requires { handler.after(first); }) {
-    handler.after(first);
-    if (count == 2) handler.after(second);
-  }
-  return status;
 }
 
 }  // namespace detail

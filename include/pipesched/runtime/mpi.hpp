@@ -4,11 +4,13 @@
 /// \file
 /// Messages over MPI: non-blocking sends and receives from the slots of a plan. No part of the umbrella header.
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <span>
 #include <string>
 #include <thread>
@@ -27,6 +29,7 @@
 #include <pipesched/core/error.hpp>
 #include <pipesched/core/op.hpp>
 #include <pipesched/graph/communication_plan.hpp>
+#include <pipesched/runtime/deadline.hpp>
 #include <pipesched/runtime/handler.hpp>
 #include <pipesched/runtime/run.hpp>
 
@@ -51,7 +54,8 @@ inline namespace v0 {
 /// One thread at a time, but for `interrupt`. Needs no thread support of MPI.
 class mpi_watch {
  public:
-  /// `time_out`: the longest that `wait` waits. Collective over `communicator`.
+  /// `time_out`: the longest that `wait` waits. With none left, 0 or below, it looks once. Collective over
+  /// `communicator`.
   mpi_watch(MPI_Comm communicator, std::chrono::nanoseconds time_out) : time_out_(time_out) {
     MPI_Comm_dup(communicator, &control_);
     MPI_Comm_set_errhandler(control_, MPI_ERRORS_RETURN);  // a rank may be gone
@@ -68,7 +72,7 @@ class mpi_watch {
   /// Until `request` has ended. `timed_out` where it has not in time; `stopped` where another rank has stopped or is
   /// gone, or where this one is interrupted.
   [[nodiscard]] run_status wait(MPI_Request& request) const {
-    auto const deadline = std::chrono::steady_clock::now() + time_out_;
+    auto const deadline = detail::deadline_after(time_out_);
     for (std::int64_t tries = 0;; ++tries) {
       int ended = 0;
       if (MPI_Test(&request, &ended, MPI_STATUS_IGNORE) != MPI_SUCCESS) return run_status::stopped;
@@ -122,11 +126,11 @@ class mpi_watch {
 class mpi_transport {
  public:
   /// `bytes`: of the largest message. `time_out`: the longest that `wait` waits. Collective over `communicator`, whose
-  /// ranks are those of the plan. Throws `parameter_error` where they are not, or where there are more messages than
-  /// MPI has tags.
+  /// ranks are those of the plan. Throws `parameter_error` where they are not, where there are more messages than MPI
+  /// has tags, or more bytes than MPI can count.
   mpi_transport(MPI_Comm communicator, rank_program const& program, buffer_plan const& buffers, std::size_t bytes,
                 std::chrono::nanoseconds time_out)
-      : bytes_(bytes),
+      : bytes_(checked_bytes(bytes)),
         requests_(checked_messages(communicator, program.plan()), MPI_REQUEST_NULL),
         watch_(communicator, time_out) {
     MPI_Comm_dup(communicator, &data_);
@@ -152,15 +156,17 @@ class mpi_transport {
     return std::span<std::byte>(memory_[std::size_t(kind)]).subspan(t.slot * bytes_, bytes_);
   }
 
-  /// Begins to send what is in the slot.
-  void send(transfer const& t) {
+  /// Begins to send what is in the slot. `failed` where MPI cannot, as to a rank that is gone.
+  [[nodiscard]] run_status send(transfer const& t) {
     auto const from = slot(t);
-    MPI_Isend(from.data(), int(from.size()), MPI_BYTE, t.peer, int(t.message), data_, &requests_[t.message]);
+    return status_of_call(
+        MPI_Isend(from.data(), int(from.size()), MPI_BYTE, t.peer, int(t.message), data_, &requests_[t.message]));
   }
-  /// Begins to receive into the slot.
-  void receive(transfer const& t) {
+  /// Begins to receive into the slot. `failed` where MPI cannot.
+  [[nodiscard]] run_status receive(transfer const& t) {
     auto const into = slot(t);
-    MPI_Irecv(into.data(), int(into.size()), MPI_BYTE, t.peer, int(t.message), data_, &requests_[t.message]);
+    return status_of_call(
+        MPI_Irecv(into.data(), int(into.size()), MPI_BYTE, t.peer, int(t.message), data_, &requests_[t.message]));
   }
   /// Until the message has passed; else as `mpi_watch::wait`.
   [[nodiscard]] run_status wait(transfer const& t) { return watch_.wait(requests_[t.message]); }
@@ -169,6 +175,15 @@ class mpi_transport {
   [[nodiscard]] mpi_watch& watch() noexcept { return watch_; }
 
  private:
+  [[nodiscard]] static run_status status_of_call(int code) noexcept {
+    return code == MPI_SUCCESS ? run_status::completed : run_status::failed;
+  }
+  [[nodiscard]] static std::size_t checked_bytes(std::size_t bytes) {
+    constexpr std::size_t most_told = std::numeric_limits<std::int64_t>::max();
+    require(at_most("bytes", std::int64_t(std::min(bytes, most_told)), std::numeric_limits<int>::max(),
+                    "MPI counts them in an int"));
+    return bytes;
+  }
   [[nodiscard]] static std::size_t checked_messages(MPI_Comm communicator, communication_plan const& plan) {
     int size = 0;
     MPI_Comm_size(communicator, &size);

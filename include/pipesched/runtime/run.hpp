@@ -100,14 +100,15 @@ class plan_run {
       auto const& entry = entries[i];
       auto status = run_status::completed;
       if (entry.is_communication()) {
-        if (entry.grouped_with_next && !in_group) begin_group();
-        status = move_message(i);
-        if (in_group && !entry.grouped_with_next) end_group();
+        stand_at(i);
+        if (entry.grouped_with_next && !in_group) status = begin_group();
+        if (status == run_status::completed) status = move_message(i);
+        if (status == run_status::completed && in_group && !entry.grouped_with_next) status = end_group();
         in_group = entry.grouped_with_next;
         if (is_wait(entry)) awaited[send_of(entry)] = true;
       } else {
         bool const pair = entry.what.overlaps_next() && i + 1 < entries.size();
-        status = compute(i, pair ? 2 : 1);
+        status = pair ? compute_pair(i) : compute(i);
         i += pair;
       }
       if (status != run_status::completed) return status;
@@ -130,23 +131,26 @@ class plan_run {
     report_.position = position;
     report_.at = program_.entries()[position].what;
   }
-  void begin_group() {
-    if constexpr (requires { handler_.begin_group(); }) handler_.begin_group();
+  [[nodiscard]] run_status begin_group() {
+    if constexpr (requires { handler_.begin_group(); })
+      return status_of([&] { return handler_.begin_group(); });
+    else
+      return run_status::completed;
   }
-  void end_group() {
-    if constexpr (requires { handler_.end_group(); }) handler_.end_group();
+  [[nodiscard]] run_status end_group() {
+    if constexpr (requires { handler_.end_group(); })
+      return status_of([&] { return handler_.end_group(); });
+    else
+      return run_status::completed;
   }
 
   [[nodiscard]] run_status move_message(std::size_t position) {
-    stand_at(position);
     auto const t = program_.transfer_at(position);
-    if constexpr (requires { handler_.before(t.what); }) handler_.before(t.what);
-    auto const status = is_send(t.what.kind())      ? status_of([&] { return handler_.send(t); })
-                        : is_receive(t.what.kind()) ? status_of([&] { return handler_.receive(t); })
-                                                    : awaited_of(t, status_of([&] { return handler_.wait(t); }));
-    if (status != run_status::completed) return status;
-    if constexpr (requires { handler_.after(t.what); }) handler_.after(t.what);
-    return status;
+    return with_hooks(handler_, t.what, [&] {
+      if (is_send(t.what.kind())) return status_of([&] { return handler_.send(t); });
+      if (is_receive(t.what.kind())) return status_of([&] { return handler_.receive(t); });
+      return awaited_of(t, status_of([&] { return handler_.wait(t); }));
+    });
   }
 
   /// The status of a wait; where it timed out, the report says for whom.
@@ -163,15 +167,23 @@ class plan_run {
     return awaited_of(t, status_of([&] { return handler_.wait(t); }));
   }
 
-  /// One op, or a pair, when its messages are there.
-  [[nodiscard]] run_status compute(std::size_t position, int count) {
-    for (auto consumer = position; consumer < position + std::size_t(count); ++consumer) {
-      auto const status = arrivals_.for_each(consumer, [&](std::size_t receive) { return wait(receive); });
-      if (status != run_status::completed) return status;
-    }
+  /// Until all messages that an op needs are there.
+  [[nodiscard]] run_status await_inputs(std::size_t position) {
+    return arrivals_.for_each(position, [&](std::size_t receive) { return wait(receive); });
+  }
+
+  [[nodiscard]] run_status compute(std::size_t position) {
+    if (auto const status = await_inputs(position); status != run_status::completed) return status;
+    stand_at(position);
+    return run_op(handler_, program_.entries()[position].what);
+  }
+
+  [[nodiscard]] run_status compute_pair(std::size_t position) {
+    for (auto member : {position, position + 1})
+      if (auto const status = await_inputs(member); status != run_status::completed) return status;
     stand_at(position);
     auto const entries = program_.entries();
-    return run_block(handler_, entries[position].what, entries[position + std::size_t(count) - 1].what, count);
+    return run_pair(handler_, entries[position].what, entries[position + 1].what, [&] { stand_at(position + 1); });
   }
 
   rank_program const& program_;
@@ -197,11 +209,15 @@ run_report run(rank_program const& program, Handler& handler) {
 template <compute_handler Handler>
 run_report run(std::span<op const> program, Handler& handler, int rank) {
   return detail::guarded(rank, handler, [&](run_report& report) {
+    auto const stand_at = [&](std::size_t position) {
+      report.position = position;
+      report.at = program[position];
+    };
     for (std::size_t i = 0; i < program.size(); ++i) {
-      report.position = i;
-      report.at = program[i];
+      stand_at(i);
       bool const pair = program[i].overlaps_next() && i + 1 < program.size();
-      auto const status = detail::run_block(handler, program[i], program[i + pair], pair ? 2 : 1);
+      auto const status = pair ? detail::run_pair(handler, program[i], program[i + 1], [&] { stand_at(i + 1); })
+                               : detail::run_op(handler, program[i]);
       if (status != run_status::completed) return status;
       i += pair;
     }

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include <pipesched/analysis/timeline.hpp>
+#include <pipesched/core/error.hpp>
 #include <pipesched/core/op.hpp>
 #include <pipesched/graph/execution_order.hpp>
 #include <pipesched/graph/moe_events.hpp>
@@ -50,11 +51,11 @@ concept event_handler = requires(H& h, event const& e) {
 /// of an expert-parallel group, which run the same program, issue their collectives in one order.
 class event_program {
  public:
-  /// The graph must outlive the program.
+  /// The graph must outlive the program. Throws `parameter_error` for a rank that the graph does not have.
   template <time_value T>
   event_program(op_graph const& lowered, execution_order const& order, timeline<T> const& times, int rank)
       : graph_(&lowered),
-        rank_(rank),
+        rank_(checked(lowered, rank)),
         first_(lowered.lane_begin(lowered.lane_of(rank, stream::compute))),
         after_(lowered.lane_end(lowered.lane_of(rank, stream(lowered.streams() - 1)))) {
     for (auto n = first_; n < after_; ++n) nodes_.push_back(n);
@@ -87,6 +88,11 @@ class event_program {
   }
 
  private:
+  [[nodiscard]] static int checked(op_graph const& graph, int rank) {
+    require(first_violation({at_least("rank", rank, 0), at_most("rank", rank, graph.ranks() - 1, "ranks - 1")}));
+    return rank;
+  }
+
   op_graph const* graph_;
   int rank_;
   std::uint32_t first_;
@@ -105,7 +111,9 @@ class event_run {
         graph_(program.graph()),
         handler_(handler),
         report_(report),
-        state_(program.after_last_node() - program.first_node(), state::ahead) {
+        state_(program.after_last_node() - program.first_node(), state::ahead),
+        position_(state_.size()) {
+    for (std::size_t i = 0; i < position_.size(); ++i) position_[program.nodes()[i] - program.first_node()] = i;
     for (auto s : {stream::all_to_all, stream::p2p})
       if (int(s) < graph_.streams()) {
         auto const lane = graph_.lane_of(program.rank(), s);
@@ -115,10 +123,9 @@ class event_run {
 
   [[nodiscard]] run_status all() {
     auto const nodes = program_.nodes();
-    for (std::size_t i = 0; i < nodes.size(); ++i) {
-      report_.position = i;
-      if (state_of(nodes[i]) != state::ahead) continue;
-      if (auto const status = run(nodes[i]); status != run_status::completed) return status;
+    for (auto node : nodes) {
+      if (state_of(node) != state::ahead) continue;
+      if (auto const status = run(node); status != run_status::completed) return status;
       if (auto const status = start_what_is_ready(); status != run_status::completed) return status;
     }
     for (auto node : nodes)
@@ -139,6 +146,10 @@ class event_run {
     return node >= program_.first_node() && node < program_.after_last_node();
   }
   state& state_of(std::uint32_t node) noexcept { return state_[node - program_.first_node()]; }
+  void stand_at(std::uint32_t node) noexcept {
+    report_.position = position_[node - program_.first_node()];
+    report_.at = graph_.node(node_id{node});
+  }
   [[nodiscard]] bool is_received(std::uint32_t node) const noexcept {
     return std::find(received_.begin(), received_.end(), node) != received_.end();
   }
@@ -154,48 +165,38 @@ class event_run {
     return start(node);
   }
 
-  void before(event const& e) {
-    if constexpr (requires { handler_.before(e); }) handler_.before(e);
-  }
-  void after(event const& e) {
-    if constexpr (requires { handler_.after(e); }) handler_.after(e);
-  }
-
   [[nodiscard]] run_status compute(std::uint32_t node) {
-    auto const e = program_.event_at(node);
-    report_.at = e.what;
-    before(e);
-    auto const status = status_of([&] { return handler_.compute(e); });
-    if (status != run_status::completed) return status;
-    after(e);
+    stand_at(node);
     state_of(node) = state::done;
-    return status;
+    auto const e = program_.event_at(node);
+    return with_hooks(handler_, e, [&] { return status_of([&] { return handler_.compute(e); }); });
   }
 
   [[nodiscard]] run_status start(std::uint32_t node) {
-    auto const e = program_.event_at(node);
-    report_.at = e.what;
+    stand_at(node);
     state_of(node) = state::started;
-    before(e);
-    return status_of([&] { return handler_.start(e); });
+    auto const e = program_.event_at(node);
+    auto const status = before(handler_, e);
+    return status == run_status::completed ? status_of([&] { return handler_.start(e); }) : status;
   }
 
   /// Until a node that has been started has ended.
   [[nodiscard]] run_status settle(std::uint32_t node) {
     if (state_of(node) != state::started) return run_status::completed;
-    auto const e = program_.event_at(node);
-    report_.at = e.what;
+    stand_at(node);
     state_of(node) = state::done;
+    auto const e = program_.event_at(node);
     auto const status = status_of([&] { return handler_.finish(e); });
-    if (status == run_status::completed) after(e);
-    return status;
+    if (status == run_status::timed_out && e.peer >= 0)
+      report_.reason = "not received by rank " + std::to_string(e.peer);
+    return status == run_status::completed ? after(handler_, e) : status;
   }
 
   /// Until the result that another rank's `send` brings is there. Several events of a chunk may need it.
   [[nodiscard]] run_status receive(std::uint32_t send, std::uint32_t consumer) {
     if (is_received(send)) return run_status::completed;
-    auto e = program_.event_at(send);
-    report_.at = graph_.node(node_id{consumer});
+    stand_at(consumer);
+    auto const e = program_.event_at(send);
     received_.push_back(send);
     auto const status = status_of([&] { return handler_.receive(e); });
     if (status == run_status::timed_out) report_.reason = "no message from rank " + std::to_string(e.peer);
@@ -232,7 +233,8 @@ class event_run {
   op_graph const& graph_;
   Handler& handler_;
   run_report& report_;
-  std::vector<state> state_;  // of the rank's nodes
+  std::vector<state> state_;           // of the rank's nodes
+  std::vector<std::size_t> position_;  // the same
   std::vector<lane_rest> lanes_;
   std::vector<std::uint32_t> received_;  // sends of other ranks
 };

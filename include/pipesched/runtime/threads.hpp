@@ -15,6 +15,7 @@
 #include <vector>
 
 #include <pipesched/graph/communication_plan.hpp>
+#include <pipesched/runtime/deadline.hpp>
 #include <pipesched/runtime/handler.hpp>
 
 namespace pipesched {
@@ -27,7 +28,7 @@ inline namespace v0 {
 template <class Payload>
 class thread_transport {
  public:
-  /// `time_out`: the longest that a receive waits for its message.
+  /// `time_out`: the longest that a receive waits for its message. With none left, 0 or below, it takes what is there.
   thread_transport(communication_plan const& plan, std::chrono::nanoseconds time_out)
       : thread_transport(plan.messages().size(), plan.ranks(), time_out) {}
   /// For messages that have ids below `messages`.
@@ -50,7 +51,7 @@ class thread_transport {
     auto& post = posts_[std::size_t(rank)];
     auto& mailbox = mailboxes_[t.message];
     std::unique_lock lock(post.mutex);
-    bool const woken = post.changed.wait_until(lock, std::chrono::steady_clock::now() + time_out_,
+    bool const woken = post.changed.wait_until(lock, detail::deadline_after(time_out_),
                                                [&] { return !mailbox.empty() || post.stopped; });
     if (!woken) return run_status::timed_out;
     if (post.stopped) return run_status::stopped;
@@ -90,17 +91,19 @@ class thread_transport {
 };
 
 /// Runs `body(rank)`, which returns that rank's `run_report`, in a thread for each rank, and returns all reports. What
-/// `body` throws is a failure of its rank, at position 0.
+/// `body` throws is a failure of its rank, at position 0; so is a thread that the system refuses.
 template <class Body>
 [[nodiscard]] std::vector<run_report> run_on_threads(int ranks, Body&& body) {
   std::vector<run_report> reports;
   reports.resize(std::size_t(ranks));
   std::vector<std::thread> threads;
-  for (int rank = 0; rank < ranks; ++rank)
-    threads.emplace_back([&body, &report = reports[std::size_t(rank)], rank] {
-      report.rank = rank;
-      detail::catching(report, [&] { report = body(rank); });
-    });
+  threads.reserve(reports.size());
+  for (int rank = 0; rank < ranks; ++rank) {
+    auto& report = reports[std::size_t(rank)];
+    report.rank = rank;
+    auto const run_rank = [&body, &report, rank] { detail::catching(report, [&] { report = body(rank); }); };
+    detail::catching(report, [&] { threads.emplace_back(run_rank); });
+  }
   for (auto& thread : threads) thread.join();
   return reports;
 }

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT
 #include "support/catch.hpp"
 
+#include <algorithm>
 #include <chrono>
+#include <cstddef>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -10,6 +12,7 @@
 #include <pipesched/analysis/send_budget.hpp>
 #include <pipesched/core/forward_only.hpp>
 #include <pipesched/graph/plan_communication.hpp>
+#include <pipesched/runtime/deadline.hpp>
 #include <pipesched/runtime/run.hpp>
 #include <pipesched/runtime/threads.hpp>
 #include <pipesched/schedules/registry.hpp>
@@ -167,6 +170,87 @@ TEST_CASE("hooks surround every op, and groups are opened and closed") {
   CHECK(handler.depth == 0);
   CHECK(handler.group == 0);
   CHECK(handler.groups > 0);
+}
+
+TEST_CASE("hooks surround each member of a pair that runs one after the other, and both where they run side by side") {
+  struct profiler : scribe {
+    void before(op o) { log.push_back("<" + to_string(o)); }
+    void after(op o) { log.push_back(">" + to_string(o)); }
+  };
+  struct parallel : profiler {
+    void overlapped(op f, op b) { log.push_back(to_string(f) + "+" + to_string(b)); }
+  };
+  auto const s = generate(dual_pipe{.ranks = 2, .microbatches = 4});
+  auto const log_from = [&](auto handler, std::string const& first) {
+    CHECK(run(s.program(0), handler, 0));
+    auto const begin = std::find(handler.log.begin(), handler.log.end(), first);
+    return std::vector<std::string>(begin, begin + std::min<std::ptrdiff_t>(6, handler.log.end() - begin));
+  };
+  CHECK(log_from(profiler{}, "<1F3") == std::vector<std::string>{"<1F3", "1F3", ">1F3", "<0B0", "0B0", ">0B0"});
+  CHECK(log_from(parallel{}, "<1F3") == std::vector<std::string>{"<1F3", "<0B0", "1F3+0B0", ">0B0", ">1F3", "<1B3"});
+}
+
+TEST_CASE("a hook, and a group's begin and end, can fail as all else") {
+  auto const plan = plan_communication(one_f_one_b{4, 8}, comm_policy::grouped);
+  buffer_plan const buffers(plan);
+  rank_program const program(plan, buffers, 1);
+  std::size_t group = 0;
+  while (!program.entries()[group].grouped_with_next) ++group;
+  auto group_end = group;
+  while (program.entries()[group_end].grouped_with_next) ++group_end;
+  auto const check_failure = [&](auto handler, std::size_t position) {
+    auto const report = run(program, handler);
+    CHECK(report.status == run_status::failed);
+    CHECK(report.position == position);
+    CHECK(report.at == program.entries()[position].what);
+  };
+  struct unopened : scribe {
+    bool begin_group() { return false; }
+  };
+  check_failure(unopened{}, group);
+  struct throwing : scribe {
+    void begin_group() { throw 42; }
+  };
+  check_failure(throwing{}, group);
+  struct unended : scribe {
+    run_status end_group() { return run_status::failed; }
+  };
+  check_failure(unended{}, group_end);
+  struct wary : scribe {
+    bool before(op o) { return o.kind() != op_kind::send_forward; }
+  };
+  struct late : scribe {
+    bool after(op o) { return !carries_gradient(o.kind()); }
+  };
+  auto const first = [&](auto&& is) {
+    std::size_t position = 0;
+    while (!is(program.entries()[position].what.kind())) ++position;
+    return position;
+  };
+  check_failure(wary{}, first([](op_kind k) { return k == op_kind::send_forward; }));
+  check_failure(late{}, first([](op_kind k) { return carries_gradient(k); }));
+}
+
+TEST_CASE("of a pair that runs one after the other, the member that failed is named") {
+  struct refusing : scribe {
+    bool backward(op) { return false; }
+    bool backward_input(op) { return false; }
+  };
+  auto const s = generate(dual_pipe{.ranks = 2, .microbatches = 4});
+  std::size_t pair = 0;
+  while (!s.program(0)[pair].overlaps_next()) ++pair;
+  refusing handler;
+  auto const pair_alone = run(s.program(0).subspan(pair), handler, 0);
+  CHECK(pair_alone.position == 1);
+  CHECK(pair_alone.at == s.program(0)[pair + 1]);
+
+  auto const plan = plan_communication(one_f_one_b_overlap{2, 4});
+  buffer_plan const buffers(plan);
+  auto const report = run(rank_program(plan, buffers, 1), handler);
+  CHECK(report.status == run_status::failed);
+  CHECK(report.position > 0);
+  CHECK(plan.program(1)[report.position - 1].what.overlaps_next());
+  CHECK(carries_gradient(report.at.kind()));
 }
 
 TEST_CASE("a handler says by its answer or by an exception that it failed, and where is reported") {
@@ -332,6 +416,49 @@ TEST_CASE("a time-out names the rank that was waited for") {
   handler.endless = op_kind::wait_send_forward;
   CHECK(to_string(run(rank_program(budgeted, few, 2), handler)).find("2WAIT_SEND_F0: not received by rank 3") !=
         std::string::npos);
+}
+
+#if defined(__GLIBC__) && !defined(__SANITIZE_THREAD__) && !defined(__SANITIZE_ADDRESS__)
+TEST_CASE("a thread that the system refuses is a failure of its rank") {
+  pthread_attr_t usual, huge;
+  REQUIRE(pthread_getattr_default_np(&usual) == 0);
+  REQUIRE(pthread_attr_init(&huge) == 0);
+  REQUIRE(pthread_attr_setstacksize(&huge, std::size_t{1} << 60) == 0);  // more than there are addresses
+  REQUIRE(pthread_setattr_default_np(&huge) == 0);
+  auto const reports = run_on_threads(3, [](int rank) { return run_report{run_status::completed, rank}; });
+  REQUIRE(pthread_setattr_default_np(&usual) == 0);
+  for (int rank = 0; rank < 3; ++rank) {
+    CHECK(reports[std::size_t(rank)].status == run_status::failed);
+    CHECK(reports[std::size_t(rank)].rank == rank);
+    CHECK_FALSE(reports[std::size_t(rank)].reason.empty());
+  }
+  pthread_attr_destroy(&huge);
+  pthread_attr_destroy(&usual);
+}
+#endif
+
+TEST_CASE("a time-out may be as long as its type allows, and none at all takes only what is there") {
+  auto const plan = plan_communication(one_f_one_b{4, 8});
+  buffer_plan const buffers(plan);
+  auto const step = [&](std::chrono::nanoseconds time_out) {
+    thread_transport<std::int64_t> transport(plan, time_out);
+    return run_on_threads(4, [&](int rank) {
+      auto w = make_worker(plan, transport, rank);
+      return run(rank_program(plan, buffers, rank), w);
+    });
+  };
+  for (auto const& report : step(std::chrono::nanoseconds::max())) CHECK(report);
+  for (auto none : {0ns, -1ns, std::chrono::nanoseconds::min()}) {
+    auto const deadline = detail::deadline_after(none);
+    CHECK(deadline <= std::chrono::steady_clock::now());
+    thread_transport<std::int64_t> transport(plan, none);
+    transfer const t{plan.entries()[0].what, plan.entries()[0].what, plan.entries()[0].what, 0, 1, 0};
+    std::int64_t payload = 0;
+    CHECK(transport.receive(1, t, payload) == run_status::timed_out);
+    transport.send(t, 7);
+    CHECK(transport.receive(1, t, payload) == run_status::completed);
+    CHECK(payload == 7);
+  }
 }
 
 TEST_CASE("what a handler's stop or a thread's body throws is a failure, not the end of the process") {

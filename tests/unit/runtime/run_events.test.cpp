@@ -135,6 +135,67 @@ TEST_CASE("an event that times out names the rank whose message it waited for") 
   CHECK(report.reason == "no message from rank 0");
 }
 
+TEST_CASE("a send that is not received in time names the rank that was to receive it") {
+  struct patient : observer {
+    run_status finish(event const& e) {
+      observer::finish(e);
+      return e.peer >= 0 ? run_status::timed_out : run_status::completed;
+    }
+  };
+  auto const graph = lower_moe(generate(one_f_one_b{2, 2}));
+  execution_order const order(graph);
+  thread_transport<std::uint32_t> mail(graph.size(), 2, 1s);
+  patient handler{{graph, mail, 0}};
+  event_program const program(graph, order, make_timeline(graph, order, moe_cost<>{}), 0);
+  auto const report = run_on_threads(2, [&](int rank) {
+    if (rank == 0) return run(program, handler);
+    observer other{graph, mail, 1};
+    return run(event_program(graph, order, make_timeline(graph, order, moe_cost<>{}), 1), other);
+  })[0];
+  CHECK(report.status == run_status::timed_out);
+  CHECK(to_string(report.at) == "0SEND_F0");
+  CHECK(report.reason == "not received by rank 1");
+  CHECK(graph.node(node_id{program.nodes()[report.position]}) == report.at);
+}
+
+TEST_CASE("whatever event fails, position and op are of one") {
+  auto const graph = lower_moe(generate(dual_pipe_v{.ranks = 1, .microbatches = 4}));
+  execution_order const order(graph);
+  auto const times = make_timeline(graph, order, moe_cost<>{.attention = 2, .dispatch = 3, .mlp = 2, .combine = 3});
+  event_program const program(graph, order, times, 0);
+  struct failing : observer {
+    int calls = 0, failing_call = 0;
+    bool call() { return calls++ != failing_call; }
+    bool before(event const&) { return call(); }
+    bool after(event const&) { return call(); }
+    bool compute(event const& e) { return observer::compute(e), call(); }
+    bool start(event const& e) { return observer::start(e), call(); }
+    bool finish(event const& e) { return observer::finish(e), call(); }
+  };
+  for (int failing_call = 0;; ++failing_call) {
+    thread_transport<std::uint32_t> mail(graph.size(), 1, 1s);
+    failing handler{{graph, mail, 0}};
+    handler.failing_call = failing_call;
+    auto const report = run(program, handler);
+    CHECK(handler.fault == "");
+    if (report) {
+      CHECK(failing_call > int(graph.size()) * 3);  // before, after, and at least one call between them
+      break;
+    }
+    REQUIRE(report.status == run_status::failed);
+    REQUIRE(handler.calls == failing_call + 1);
+    REQUIRE(graph.node(node_id{program.nodes()[report.position]}) == report.at);
+  }
+}
+
+TEST_CASE("a rank that the lowered graph does not have is refused") {
+  auto const graph = lower_moe(generate(one_f_one_b{2, 2}));
+  execution_order const order(graph);
+  auto const times = make_timeline(graph, order, moe_cost<>{});
+  CHECK_THROWS_AS(event_program(graph, order, times, 2), parameter_error);
+  CHECK_THROWS_AS(event_program(graph, order, times, -1), parameter_error);
+}
+
 TEST_CASE("an event that fails is named") {
   struct failing : observer {
     bool finish(event const& e) { return e.what.kind() != op_kind::combine_backward; }
