@@ -10,6 +10,7 @@
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <span>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -17,7 +18,9 @@
 #include <vector>
 
 #include <fmt/core.h>
+#include <pipesched/core/error.hpp>
 #include <pipesched/runtime/mpi.hpp>
+#include <pipesched/schedules/registry.hpp>
 
 #include "arguments.hpp"
 
@@ -56,6 +59,22 @@ struct command_line {
       }
     }
   }
+
+  /// What is out of its bounds in a job of `processes`.
+  [[nodiscard]] pipesched::check_result check(int processes) const {
+    auto const is_process = [&](std::string_view option, int process) {
+      return pipesched::at_most(option, process, processes - 1, "processes - 1");
+    };
+    return pipesched::first_violation({pipesched::at_least("--time-out", time_out, 1),
+                                       is_process("--differ", differing), is_process("--throw", throwing),
+                                       is_process("--silent", silent), is_process("--die", dying)});
+  }
+
+  /// The shape of this process: another one where it is to differ.
+  [[nodiscard]] pipesched::shape shape_of(int process, pipesched::shape common) const {
+    if (process == differing) common.microbatches += 2;
+    return common;
+  }
 };
 
 /// Runs the `body` of a program over MPI between MPI_Init and MPI_Finalize, and returns its exit status.
@@ -66,9 +85,12 @@ int run_over_mpi(int argc, char** argv, std::string_view program, std::string_vi
   MPI_Init(&argc, &argv);
   int process = 0;
   MPI_Comm_rank(MPI_COMM_WORLD, &process);
+  int processes = 0;
+  MPI_Comm_size(MPI_COMM_WORLD, &processes);
   bool well = false;
   try {
     command_line const options(argc, argv);
+    pipesched::require(options.check(processes));
     if (!options.help)
       well = body(options);
     else if (process == 0)
@@ -82,6 +104,31 @@ int run_over_mpi(int argc, char** argv, std::string_view program, std::string_vi
   }
   MPI_Finalize();
   return well ? EXIT_SUCCESS : EXIT_FAILURE;
+}
+
+/// Calls `step.template operator()<Generator>()` for the schedule that was asked for, or for all of them (`of_all`: of
+/// these names) that the shape suits; of the others the first process says what they do not allow. Throws
+/// `invalid_argument` for a schedule that is unknown, or does not allow the shape.
+template <class Step>
+void for_each_asked(command_line const& options, pipesched::shape const& shape, int process,
+                    std::span<std::string_view const> of_all, Step&& step) {
+  bool known = options.schedule == "all";
+  if (known) pipesched::require(pipesched::check_shape<pipesched::one_f_one_b>(shape));  // it allows what any does
+  pipesched::for_each_schedule([&]<class Generator>() {
+    constexpr auto name = Generator::info.name;
+    auto const violation = pipesched::check_shape<Generator>(shape);
+    if (options.schedule == name) {
+      known = true;
+      pipesched::require(violation);
+    } else if (options.schedule != "all" || std::find(of_all.begin(), of_all.end(), name) == of_all.end()) {
+      return;
+    } else if (violation) {
+      if (process == 0) fmt::print("{:26} left out: {}\n", name, violation->message());
+      return;
+    }
+    step.template operator()<Generator>();
+  });
+  if (!known) throw std::invalid_argument(pipesched::unknown_schedule_message(options.schedule));
 }
 
 /// Fails in the way that was asked for, if any was asked of this process.
@@ -123,9 +170,9 @@ class interrupted_by_sigterm {
   void (*before_)(int);
 };
 
-/// Says how this rank's run ended, and ends all of them.
-[[noreturn]] inline void give_up(pipesched::run_report const& report, int time_out) {
-  fmt::print(stderr, "{}\n", to_string(report));
+/// Says how this rank's run ended, and ends all of them. `who`: what tells this process from others of its rank.
+[[noreturn]] inline void give_up(pipesched::run_report const& report, int time_out, std::string const& who = {}) {
+  fmt::print(stderr, "{}{}\n", who, to_string(report));
   std::fflush(stderr);
   // The others report too before the first MPI_Abort ends all of them.
   std::this_thread::sleep_for(std::chrono::seconds(std::min(time_out, 2)));

@@ -9,9 +9,10 @@
 #include <cstdlib>
 #include <functional>
 #include <stdexcept>
+#include <string_view>
 #include <vector>
 
-#include <fmt/core.h>
+#include <fmt/format.h>
 
 #include "moe_worker.hpp"
 #include "mpi_run.hpp"
@@ -83,9 +84,14 @@ bool train(pipesched::schedule const& s, MPI_Comm pipeline, MPI_Comm experts, tr
   network_shape const shape{.stages = s.stages(), .groups = groups};
 
   auto const graph = pipesched::lower_moe(s, {.layers = shape.layers});
-  if (!pipesched::ranks_that_differ(MPI_COMM_WORLD, s.digest()).empty() ||
-      !pipesched::ranks_that_differ(experts, pipesched::collective_digest(graph, rank)).empty())
-    throw std::runtime_error("the processes do not run one schedule");
+  auto const different = pipesched::ranks_that_differ(MPI_COMM_WORLD, s.digest());
+  if (!different.empty()) {
+    if (std::find(different.begin(), different.end(), process) != different.end())
+      fmt::print(stderr, "process {}: its schedule is not that of process 0 (digest {:016x})\n", process, s.digest());
+    return false;
+  }
+  if (!pipesched::ranks_that_differ(experts, pipesched::collective_digest(graph, rank)).empty())
+    throw std::runtime_error("the expert ranks do not run one order of collectives");
 
   // Equal times on every process make one order of all events.
   pipesched::execution_order const order(graph);
@@ -97,7 +103,7 @@ bool train(pipesched::schedule const& s, MPI_Comm pipeline, MPI_Comm experts, tr
   handler.at_last_attention = [&] { training::fail_on_request(process, options); };
   training::interrupted_by_sigterm const guard(watch);
   auto const report = pipesched::run(program, handler);
-  if (!report) training::give_up(report, options.time_out);
+  if (!report) training::give_up(report, options.time_out, fmt::format("expert rank {}, ", group));
 
   auto const loss = sum_on_first({handler.loss()}).front();
   bool const first = rank == 0 && group == 0;
@@ -128,6 +134,7 @@ constexpr auto usage = R"(mpirun -n PROCESSES train_moe [SCHEDULE|all [MICROBATC
 Four processes are two pipeline ranks times two expert-parallel ranks.
 
   --time-out SECONDS  the longest that a process waits for a message, 30 by default
+  --differ R          process R takes another schedule
   --throw R           process R throws in the middle of the step
   --silent R          process R stops answering
   --die R             process R dies
@@ -146,16 +153,12 @@ int main(int argc, char** argv) {
     MPI_Comm_split(MPI_COMM_WORLD, world_rank % expert_ranks, world_rank, &pipeline);
     MPI_Comm_split(MPI_COMM_WORLD, world_rank / expert_ranks, world_rank, &experts);
     pipesched::shape const shape{.ranks = size / expert_ranks, .microbatches = options.microbatches};
+    constexpr std::string_view of_all[] = {"dualpipe", "dualpipe-v", "1f1b", "zb-h1", "interleaved-1f1b-overlap"};
     bool equal = true;
-    auto const step = [&](auto const& generator) {
-      equal &= train(pipesched::generate(generator), pipeline, experts, options);
-    };
-    if (options.schedule == "all") {
-      for (auto name : {"dualpipe", "dualpipe-v", "1f1b", "zb-h1", "interleaved-1f1b-overlap"})
-        pipesched::with_schedule(name, shape, step);
-    } else if (!pipesched::with_schedule(options.schedule, shape, step)) {
-      throw std::invalid_argument(pipesched::unknown_schedule_message(options.schedule));
-    }
+    training::for_each_asked(options, shape, world_rank, of_all, [&]<class Generator>() {
+      auto const generator = pipesched::make_generator<Generator>(options.shape_of(world_rank, shape));
+      equal = equal && train(pipesched::generate(generator), pipeline, experts, options);
+    });
     MPI_Comm_free(&pipeline);
     MPI_Comm_free(&experts);
     return equal;

@@ -123,15 +123,12 @@ int main(int argc, char** argv) {
     int ranks = 0, rank = 0;
     MPI_Comm_size(MPI_COMM_WORLD, &ranks);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-    pipesched::shape const shape{.ranks = ranks,
-                                 .microbatches = options.microbatches + (rank == options.differing ? 2 : 0)};
-    bool equal = true, known = false;
-    pipesched::for_each_schedule([&]<class Generator>() {
-      if (options.schedule != "all" && options.schedule != Generator::info.name) return;
-      known = true;
-      equal &= train(pipesched::generate(pipesched::make_generator<Generator>(shape)), rank, options);
+    pipesched::shape const shape{.ranks = ranks, .microbatches = options.microbatches};
+    bool equal = true;
+    for_each_asked(options, shape, rank, pipesched::schedule_names, [&]<class Generator>() {
+      auto const generator = pipesched::make_generator<Generator>(options.shape_of(rank, shape));
+      equal = equal && train(pipesched::generate(generator), rank, options);
     });
-    if (!known) throw std::invalid_argument(pipesched::unknown_schedule_message(options.schedule));
     return equal;
   });
 }
