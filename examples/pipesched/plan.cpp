@@ -25,6 +25,7 @@ struct plan_command {
   std::string model;
   std::string format = "text";
   std::optional<std::string> top;
+  bool progress = false;
 };
 
 /// Says in which file it was.
@@ -34,20 +35,27 @@ void require_none(std::string const& path, std::vector<pipesched::diagnostic> di
   throw invalid_file(std::move(diagnostics));
 }
 
-/// How far the search is, on a terminal's last line; nothing where standard error is none.
+/// How far the search is: on a terminal's last line, elsewhere in lines of their own where it is asked for.
 class progress_line {
  public:
+  explicit progress_line(bool asked) : asked_(asked) {}
+
   void operator()(std::int64_t done, std::int64_t all) {
-    if (!terminal_ || 100 * done / all == percent_) return;
-    percent_ = 100 * done / all;
-    std::fprintf(stderr, "\r%3d %% searched", int(percent_));
-    if (done == all) std::fputs("\r\033[K", stderr);
+    if (!terminal_ && !asked_) return;
+    auto const percent = all == 0 ? 100 : 100 * done / all;
+    if (percent / step() == percent_ / step()) return;
+    percent_ = percent;
+    std::fprintf(stderr, terminal_ ? "\r%3d %% searched" : "%d %% searched\n", int(percent));
+    if (terminal_ && done == all) std::fputs("\r\033[K", stderr);
     std::fflush(stderr);
   }
 
  private:
+  [[nodiscard]] std::int64_t step() const { return terminal_ ? 1 : 10; }
+
   bool terminal_ = ::isatty(STDERR_FILENO) == 1;
-  std::int64_t percent_ = -1;
+  bool asked_;
+  std::int64_t percent_ = -100;
 };
 
 outcome make_plan(plan_command const& command) {
@@ -61,7 +69,7 @@ outcome make_plan(plan_command const& command) {
   for (auto& d : wrong) d.op = (d.op.starts_with("cluster") ? command.cluster : command.model) + ": " + d.op;
   if (!wrong.empty()) throw invalid_file(std::move(wrong));
 
-  auto const result = pipesched::plan(request, progress_line());
+  auto const result = pipesched::plan(request, progress_line(command.progress));
   if (command.format == "json")
     write_stdout(pipesched::plan_json(result, request));
   else if (result.failure)
@@ -80,5 +88,6 @@ void add_plan(CLI::App& program, action& run) {
   command->add_option("--model", options->model, "The model and its training, a JSON file")->required();
   command->add_option("--format", options->format, "text or json")->check(CLI::IsMember({"text", "json"}));
   command->add_option("--top", options->top, "How many plans to list (default: 10)");
+  command->add_flag("--progress", options->progress, "Say how far the search is, also where no terminal shows it");
   command->callback([=, &run] { run = [=] { return make_plan(*options); }; });
 }

@@ -45,6 +45,14 @@ TEST_CASE("plan ranks shapes, says why, and writes the same as JSON", "[program]
   CHECK(json["plans"][0]["step_time"] <= json["plans"][1]["step_time"]);
 }
 
+TEST_CASE("plan says how far the search is where that is asked for, and nothing else beside its answer", "[program]") {
+  auto const quiet = run_program(arguments(eight, tiny));
+  CHECK_THAT(quiet.output, !contains("searched"));
+  auto const told = run_program(arguments(eight, tiny) + " --progress");
+  CHECK(told.status == 0);
+  CHECK_THAT(told.output, contains("100 % searched\n"));
+}
+
 TEST_CASE("plan without an answer names the constraint, with status 1", "[program]") {
   auto const odd = tiny.substr(0, tiny.size() - 1) + R"(, "choices": {"pipeline": 3}})";
   auto const run = run_program(arguments(eight, odd));

@@ -34,7 +34,7 @@ class stage_cache {
   };
   [[nodiscard]] division const& of(plan_shape const& shape, int stages) {
     auto const& sizes = shape.sizes;
-    auto const key = std::tuple(stages, sizes.tensor, sizes.context, sizes.expert, sizes.data);
+    auto const key = key_of(shape, stages);
     auto known = known_.find(key);
     if (known == known_.end()) {
       model_costs const costs(request_.model, request_.cluster, sizes);
@@ -44,10 +44,20 @@ class stage_cache {
     }
     return known->second;
   }
+  /// One that was met before; safe from many threads.
+  [[nodiscard]] division const& met(plan_shape const& shape, int stages) const {
+    return known_.at(key_of(shape, stages));
+  }
 
  private:
+  using division_key = std::tuple<int, std::int64_t, std::int64_t, std::int64_t, std::int64_t>;
+  [[nodiscard]] static division_key key_of(plan_shape const& shape, int stages) {
+    auto const& sizes = shape.sizes;
+    return {stages, sizes.tensor, sizes.context, sizes.expert, sizes.data};
+  }
+
   plan_request const& request_;
-  std::map<std::tuple<int, std::int64_t, std::int64_t, std::int64_t, std::int64_t>, division> known_;
+  std::map<division_key, division> known_;
 };
 
 /// What the fullest rank holds at least: its states, and one microbatch of each of its stages.

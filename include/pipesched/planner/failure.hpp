@@ -191,9 +191,11 @@ class relaxations {
   return best;
 }
 
-/// Names the constraint that broke last, and looks for the nearest requests that have a plan.
-[[nodiscard]] inline plan_failure explain_failure(plan_request const& request, shape_list const& list,
-                                                  search_result const& found) {
+/// Names the constraint that broke last, and looks for the nearest requests that have a plan. `progress(done, all)`
+/// after each that is tried.
+template <class Progress>
+[[nodiscard]] plan_failure explain_failure(plan_request const& request, shape_list const& list,
+                                           search_result const& found, Progress&& progress) {
   plan_failure failure;
   auto const& c = request.cluster;
   if (!found.too_large.empty()) {
@@ -231,9 +233,11 @@ class relaxations {
     }
   }
   relaxations const nearby(request, list, failure.constraint);
+  std::int64_t tried = 0;
   for (auto const& relaxed : nearby.list()) {
     if (failure.nearest.size() == 3) break;
     auto best = best_of(relaxed.request);
+    progress(++tried, std::int64_t(nearby.list().size()));
     if (!best) continue;
     // A change that comes to the figures of a smaller one brings nothing.
     bool const known = std::any_of(failure.nearest.begin(), failure.nearest.end(), [&](plan_change const& near) {

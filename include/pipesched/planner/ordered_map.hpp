@@ -36,9 +36,9 @@ namespace detail {
 template <class Result, class Work>
 class ordered_map {
  public:
-  /// `threads`: the consumer's is one of them; at least 1.
-  ordered_map(std::size_t count, std::size_t threads, Work work)
-      : work_(std::move(work)), count_(count), slots_(ahead_per_thread * threads) {
+  /// `threads`: the consumer's is one of them; at least 1. `ahead`: results for each thread that nobody has taken.
+  ordered_map(std::size_t count, std::size_t threads, Work work, std::size_t ahead = ahead_per_thread)
+      : work_(std::move(work)), count_(count), slots_(ahead * threads) {
     helpers_.reserve(threads - 1);
     for (std::size_t i = 1; i < threads; ++i)
       if (!start_helper()) break;

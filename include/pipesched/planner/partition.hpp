@@ -25,21 +25,42 @@ struct chain_item {
 
 namespace detail {
 
-/// The cheapest way to cut `items` items into `stages` contiguous, possibly empty parts, by dynamic programming in
-/// O(stages * items^2). `part(from, to)` is a part's cost, which grows with the part, or nothing where it is not
-/// allowed; `join(all, one)` adds a part to those before it, and is no less than either. Returns the cost and where
-/// each part begins, or nothing where no cut is allowed.
+/// Where the parts of a cut can end, and nowhere else.
+struct cut_ends {
+  std::vector<std::size_t> earliest;  ///< for what follows to fit into the parts behind it
+  std::vector<std::size_t> latest;    ///< for the part and those before it to be allowed
+
+  template <class Part>
+  cut_ends(std::size_t items, std::size_t stages, Part const& part) : earliest(stages, items), latest(stages, 0) {
+    for (std::size_t s = 0, end = 0; s < stages; ++s) {
+      auto const begin = end;
+      while (end < items && part(begin, end + 1)) ++end;
+      latest[s] = end;
+    }
+    for (auto s = stages; s-- > 1;) {
+      auto begin = earliest[s];
+      while (begin > 0 && part(begin - 1, earliest[s])) --begin;
+      earliest[s - 1] = begin;
+    }
+  }
+};
+
+/// The cheapest way to cut `items` items into `stages` contiguous, possibly empty parts, by dynamic programming over
+/// where each part can end. `part(from, to)` is a part's cost, which grows with the part, or nothing where it is not
+/// allowed, nor any longer one; `join(all, one)` adds a part to those before it, and is no less than either. Returns
+/// the cost and where each part begins, or nothing where no cut is allowed.
 template <class Part, class Join>
 std::optional<std::pair<double, std::vector<std::size_t>>> cut_chain(std::size_t items, std::size_t stages, Part&& part,
                                                                      Join&& join) {
   constexpr double never = std::numeric_limits<double>::infinity();
+  cut_ends const ends(items, stages, part);
   auto const width = items + 1;
   std::vector<double> best(width, never);  // of the parts up to now, by where they end
   best[0] = 0;
   std::vector<std::size_t> begin(stages * width, 0);
   for (std::size_t s = 0; s < stages; ++s) {
     std::vector<double> next(width, never);
-    for (std::size_t to = 0; to <= items; ++to)
+    for (auto to = ends.earliest[s]; to <= ends.latest[s]; ++to)
       for (auto from = to + 1; from-- > 0;) {
         auto const one = part(from, to);
         if (!one || *one >= next[to]) break;  // a longer part is not allowed either, or no shorter
@@ -71,14 +92,18 @@ std::optional<std::pair<double, std::vector<std::size_t>>> cut_chain(std::size_t
   require(at_least("stages", stages, 1));
   std::vector<double> costs{0};
   std::vector<double> weights{0};
+  double most_costly = 0;
   for (auto const& item : chain) {
+    most_costly = std::max(most_costly, item.cost);
     require(first_violation({at_least("cost", item.cost, 0.0), at_least("weight", item.weight, 0.0)}));
     costs.push_back(costs.back() + item.cost);
     weights.push_back(weights.back() + item.weight);
   }
   // Sums of the same items may differ in their last digits, by where they were cut.
   auto const tolerant = [](double limit) { return limit * (1 + 1e-9); };
-  double cost_limit = std::numeric_limits<double>::infinity();
+  // Parts that are filled up to the mean or just above it are enough, but where the weight forbids them.
+  constexpr double any = std::numeric_limits<double>::infinity();
+  double cost_limit = weight_limit == any ? tolerant(costs.back() / stages + most_costly) : any;
   auto const cost_of = [&](std::size_t from, std::size_t to) { return costs[to] - costs[from]; };
   auto const weight_of = [&](std::size_t from, std::size_t to) { return weights[to] - weights[from]; };
   auto const within_limits = [&](auto of) {

@@ -36,6 +36,7 @@ struct plan_request {
   cluster_spec cluster;
   plan_choices choices = {};
   std::int64_t listed = 10;  ///< plans of the answer, beside the best of every schedule
+  int threads = 0;           ///< of the search, which does not change the answer; 0: one per core
 };
 
 /// What is tried: a schedule, its shape, and how many GPUs share what.

@@ -136,7 +136,8 @@ inline constexpr std::int64_t most_changes = 7;
 /// The fastest plans come first, `request.listed` of them, and each other schedule's best. Shapes that cannot be among
 /// them, for they are slower even without a bubble, are counted and not computed.
 ///
-/// `progress(done, all)` is called as shapes are done.
+/// `progress(done, all)` is called as shapes are done, in the caller's thread; where no shape fits `all` grows by the
+/// requests nearby that are tried.
 template <class Progress>
 [[nodiscard]] plan_result plan(plan_request const& request, Progress&& progress) {
   require(request.model.check());
@@ -154,7 +155,9 @@ template <class Progress>
   result.drops.memory = std::int64_t(found.too_large.size());
   result.drops.slower = found.slower;
   if (found.entries.empty()) {
-    result.failure = detail::explain_failure(request, list, found);
+    result.failure = detail::explain_failure(
+        request, list, found, [&](std::int64_t tried, std::int64_t of) { progress(done + tried, all = done + of); });
+    done = all;
   } else {
     result.alternatives = detail::best_of_schedules(request, found);
     result.changes =
@@ -162,7 +165,7 @@ template <class Progress>
     found.entries.resize(std::min(found.entries.size(), std::size_t(request.listed)));
     result.entries = std::move(found.entries);
   }
-  if (done < all) progress(all, all);
+  progress(all, all);
   return result;
 }
 [[nodiscard]] inline plan_result plan(plan_request const& request) {

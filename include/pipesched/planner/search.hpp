@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <mutex>
 #include <optional>
 #include <string_view>
 #include <tuple>
@@ -20,6 +21,7 @@
 #include <pipesched/graph/op_graph.hpp>
 #include <pipesched/planner/bounds.hpp>
 #include <pipesched/planner/evaluate.hpp>
+#include <pipesched/planner/ordered_map.hpp>
 #include <pipesched/planner/plan.hpp>
 #include <pipesched/planner/shape_list.hpp>
 #include <pipesched/schedules/registry.hpp>
@@ -116,11 +118,18 @@ class search_limits {
 };
 
 /// A search over shapes, in the order of their least times: what these show to be slower than the goal is not computed.
-/// The result does not depend on that order.
+/// The result depends neither on that order nor on the number of threads.
+///
+/// Threads compute groups of shapes ahead, and leave out what the step times known by then show to be slower. Group by
+/// group the consumer asks again, with those of every group before: they are no fewer, so whatever it needs is there.
 class shape_search {
  public:
   shape_search(plan_request const& request, std::vector<plan_shape> const& shapes, search_goal goal)
-      : shapes_(shapes), divisions_(request), usable_(request.cluster.usable_memory()), limits_(goal) {
+      : shapes_(shapes),
+        divisions_(request),
+        usable_(request.cluster.usable_memory()),
+        threads_(request.threads),
+        limits_(goal) {
     for (std::size_t at = 0; at < shapes.size();) {
       auto after = at + 1;
       while (after < shapes.size() && same_graph(shapes[at], shapes[after])) ++after;
@@ -133,13 +142,17 @@ class shape_search {
     });
   }
 
-  /// `progress(done, all)` after each group of shapes that share a graph.
+  /// `progress(done, all)` after each group of shapes that share a graph, in the caller's thread.
   template <class Progress>
   [[nodiscard]] search_result run(Progress&& progress) {
-    std::int64_t done = 0;
-    for (auto const& g : groups_) {
-      compute(g);
-      progress(++done, std::int64_t(groups_.size()));
+    auto const computed = [this](std::size_t g) { return compute(groups_[g]); };
+    // Few ahead: what is computed long before its turn knows few step times, and is computed in vain.
+    constexpr std::size_t ahead = 2;
+    ordered_map<computed_group, decltype(computed)> results(groups_.size(), thread_count(threads_, groups_.size()),
+                                                            computed, ahead);
+    for (std::size_t done = 0; auto found = results.next();) {
+      take(groups_[done], *std::move(found));
+      progress(std::int64_t(++done), std::int64_t(groups_.size()));
     }
     std::sort(result_.entries.begin(), result_.entries.end(), [](ranked_plan const& a, ranked_plan const& b) {
       return std::tie(a.step_time, a.shape) < std::tie(b.step_time, b.shape);
@@ -184,43 +197,70 @@ class shape_search {
     return graph_of(shape);
   }
 
-  void compute(group const& g) {
+  /// What was computed of a shape: its figures, or without them what it needs of memory, if that is too much.
+  struct computed_shape {
+    std::int64_t too_large = 0;
+    std::optional<ranked_plan> entry = {};
+  };
+  /// One for each member; those left out as slower have nothing.
+  using computed_group = std::vector<computed_shape>;
+
+  [[nodiscard]] search_limits limits_by_now() const {
+    std::lock_guard const lock(mutex_);
+    return limits_;
+  }
+
+  [[nodiscard]] computed_group compute(group const& g) const {
+    auto limits = limits_by_now();
     std::optional<op_graph> shorter;
     std::optional<op_graph> graph;
     std::optional<execution_order> order;
-    for (auto const& member : g.members) {
-      auto const& shape = shapes_[member.index];
-      if (!limits_.matters(shape, member.least_time)) {
-        ++result_.slower;
-        continue;
-      }
-      auto const& d = divisions_.of(shape, int(shape.pipeline * shape.chunks));
+    auto const figures = [&](plan_shape const& shape) -> computed_shape {
+      auto const& d = divisions_.met(shape, int(shape.pipeline * shape.chunks));
       if (!shorter && !graph) shorter = shorter_graph(shape);
       if (shorter)
-        if (auto const least = fullest_rank(*shorter, d.costs, d.stages).total(); least > usable_) {
-          result_.too_large.push_back({shape, least});
-          continue;
-        }
+        if (auto const least = fullest_rank(*shorter, d.costs, d.stages).total(); least > usable_) return {least};
       if (!graph) graph.emplace(graph_of(shape));
       auto const memory = fullest_rank(*graph, d.costs, d.stages);
-      if (memory.total() > usable_) {
-        result_.too_large.push_back({shape, memory.total()});
-        continue;
-      }
+      if (memory.total() > usable_) return {memory.total()};
       if (!order) order.emplace(*graph);
       auto entry = evaluate(shape, memory, *graph, *order, d.costs, d.stages);
       entry.layout = write_layout(d.layout);
-      limits_.add(entry);
-      ++result_.fitting;
-      result_.entries.push_back(std::move(entry));
+      return {.entry = std::move(entry)};
+    };
+    computed_group computed(g.members.size());
+    for (std::size_t i = 0; i < g.members.size(); ++i) {
+      auto const& shape = shapes_[g.members[i].index];
+      if (!limits.matters(shape, g.members[i].least_time)) continue;
+      computed[i] = figures(shape);
+      if (computed[i].entry) limits.add(*computed[i].entry);
+    }
+    return computed;
+  }
+
+  void take(group const& g, computed_group computed) {
+    std::lock_guard const lock(mutex_);
+    for (std::size_t i = 0; i < g.members.size(); ++i) {
+      auto const& shape = shapes_[g.members[i].index];
+      if (!limits_.matters(shape, g.members[i].least_time)) {
+        ++result_.slower;
+      } else if (!computed[i].entry) {
+        result_.too_large.push_back({shape, computed[i].too_large});
+      } else {
+        limits_.add(*computed[i].entry);
+        ++result_.fitting;
+        result_.entries.push_back(*std::move(computed[i].entry));
+      }
     }
   }
 
   std::vector<plan_shape> const& shapes_;
   stage_cache divisions_;
   std::int64_t usable_;
-  search_limits limits_;
+  int threads_;
   std::vector<group> groups_;
+  mutable std::mutex mutex_;  // of the limits, which threads read while the consumer adds to them
+  search_limits limits_;
   search_result result_;
 };
 

@@ -75,6 +75,13 @@ TEST_CASE("no cut has a shorter longest stage") {
   }
 }
 
+TEST_CASE("a thousand layers over hundreds of stages are cut in no time") {
+  auto chain = equal_items(1024);
+  chain.push_back({7, 3});
+  for (int stages = 1; stages <= 1025; stages += 128)
+    CHECK(longest(chain, *balance(chain, stages)) == std::max(7.0, double((1024 + 7 + stages - 1) / stages)));
+}
+
 TEST_CASE("a costly head gets fewer layers beside it") {
   auto chain = equal_items(32);
   chain.push_back({3, 0});
