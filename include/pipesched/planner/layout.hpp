@@ -242,17 +242,33 @@ struct layout_sums {
   std::optional<std::int64_t> ranks = {};  ///< pipeline ranks, which must divide the stages
 };
 
-/// Where a layout's sums differ from the model's: "the layout holds 59 transformer layers; expected 61".
+/// Where a layout's sums differ from the model's: "the layout holds 62 transformer layers, too many from stage 30
+/// ("tt") on; expected 61". Stages count from 0; where there are too few, the last that holds one is named.
 [[nodiscard]] inline std::vector<diagnostic> check_layout(pipeline_layout const& layout, layout_sums const& expected) {
   std::vector<diagnostic> wrong;
   auto const complain = [&](std::string message, std::string right) {
     wrong.push_back({.kind = "layout_sum", .message = std::move(message), .expected = std::move(right)});
   };
+  auto const place = [&](std::int64_t stage_content::* of, std::int64_t right) {
+    std::int64_t sum = 0;
+    std::optional<std::size_t> last;
+    bool beyond = false;
+    for (std::size_t s = 0; s < layout.stages.size() && !beyond; ++s) {
+      sum += layout.stages[s].*of;
+      beyond = sum > right;
+      if (layout.stages[s].*of > 0) last = s;
+    }
+    if (!last) return std::string();
+    return fmt::format(", {} stage {} (\"{}\"){}", beyond ? "too many from" : "the last in", *last,
+                       detail::text_of(layout.stages[*last]), beyond ? " on" : "");
+  };
   if (layout.layers() != expected.layers)
-    complain(fmt::format("the layout holds {} transformer layers", layout.layers()),
+    complain(fmt::format("the layout holds {} transformer layers{}", layout.layers(),
+                         place(&stage_content::layers, expected.layers)),
              fmt::format("{}", expected.layers));
   if (layout.mtp() != expected.mtp)
-    complain(fmt::format("the layout holds {} layers of multi-token prediction", layout.mtp()),
+    complain(fmt::format("the layout holds {} layers of multi-token prediction{}", layout.mtp(),
+                         place(&stage_content::mtp, expected.mtp)),
              fmt::format("{}", expected.mtp));
   if (expected.ranks && (*expected.ranks < 1 || std::int64_t(layout.stages.size()) % *expected.ranks != 0))
     complain(fmt::format("the layout has {} stages", layout.stages.size()),

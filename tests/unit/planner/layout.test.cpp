@@ -45,12 +45,18 @@ TEST_CASE("a group may end within the last stage") {
   CHECK(layout.stages.back() == stage_content{.loss = true});
 }
 
-TEST_CASE("a layout whose sums differ from the model's says which") {
+TEST_CASE("a layout whose sums differ from the model's says which, and from which stage on") {
   auto const layout = layout_of("Et|(tt|)*29|L");
   CHECK(layout.stages[30] == stage_content{});
   auto const wrong = check_layout(layout, {.layers = 61, .ranks = 16});
   REQUIRE(wrong.size() == 1);
-  CHECK(to_string(wrong[0]) == "the layout holds 59 transformer layers; expected 61");
+  CHECK(to_string(wrong[0]) == "the layout holds 59 transformer layers, the last in stage 29 (\"tt\"); expected 61");
+  CHECK(to_string(check_layout(layout, {.layers = 30}).at(0)) ==
+        "the layout holds 59 transformer layers, too many from stage 15 (\"tt\") on; expected 30");
+  CHECK(to_string(check_layout(layout_of("Et|tmmL"), {.layers = 2, .mtp = 1}).at(0)) ==
+        "the layout holds 2 layers of multi-token prediction, too many from stage 1 (\"tmmL\") on; expected 1");
+  CHECK(to_string(check_layout(layout_of("Et|L"), {.layers = 1, .mtp = 1}).at(0)) ==
+        "the layout holds 0 layers of multi-token prediction; expected 1");
   CHECK(check_layout(layout, {.layers = 59, .ranks = 16}).empty());
   CHECK(to_string(check_layout(layout, {.layers = 59, .mtp = 1, .ranks = 5}).at(1)) ==
         "the layout has 32 stages; expected a multiple of 5 ranks");

@@ -8,6 +8,7 @@
 #include <pipesched/analysis/memory.hpp>
 #include <pipesched/analysis/report.hpp>
 #include <pipesched/graph/build_graph.hpp>
+#include <pipesched/planner/plan_json.hpp>
 #include <pipesched/planner/plan_text.hpp>
 #include <pipesched/planner/planner.hpp>
 #include <pipesched/planner/presets.hpp>
@@ -94,6 +95,24 @@ TEST_CASE("plans are ranked, fit memory, divide everything, and are the same eac
   }
   for (auto const& other : result.alternatives) CHECK(other.shape.schedule != result.entries.front().shape.schedule);
   CHECK_FALSE(result.changes.empty());
+}
+
+TEST_CASE("a plan is the same for any number of threads") {
+  auto request = small_request();
+  auto moe = request;
+  moe.model = deepseek_v3();
+  moe.model.layers = 13;
+  moe.model.batch = 512;
+  auto none = request;
+  none.cluster = cluster_spec::of(h100, 2);
+  for (auto* each : {&request, &moe, &none}) {
+    each->threads = 1;
+    auto const of_one = plan(*each);
+    for (int const threads : {2, 3, 16}) {
+      each->threads = threads;
+      CHECK(plan_json(plan(*each), *each) == plan_json(of_one, *each));
+    }
+  }
 }
 
 TEST_CASE("what is left out as slower is slower: a long list begins as a short one does") {
@@ -367,7 +386,8 @@ TEST_CASE("a request is checked before it is tried") {
   CHECK(to_string(wrong[1]) == "cluster: gpus = 0, must be at least 1");
   CHECK(to_string(wrong[2]) == "model: choices.chunks = 0, must be at least 1");
   CHECK(wrong[3].message.find("unknown schedule '2f2b'") == 0);
-  CHECK(to_string(wrong[4]) == "model.choices.layout: the layout holds 2 transformer layers; expected 24");
+  CHECK(to_string(wrong[4]) ==
+        "model.choices.layout: the layout holds 2 transformer layers, the last in stage 1 (\"tL\"); expected 24");
   CHECK_THROWS_AS(plan(request), parameter_error);
   request = small_request();
   request.choices.tensor = {0};
