@@ -16,6 +16,7 @@
 #include <pipesched/core/ids.hpp>
 #include <pipesched/core/op.hpp>
 #include <pipesched/core/placement.hpp>
+#include <pipesched/core/prefetch.hpp>
 #include <pipesched/core/schedule.hpp>
 #include <pipesched/core/schedule_builder.hpp>
 #include <pipesched/core/sort.hpp>
@@ -51,7 +52,7 @@
 #include <pipesched/graph/check_structure.hpp>
 #include <pipesched/graph/checker.hpp>
 #include <pipesched/graph/communication_plan.hpp>
-#include <pipesched/graph/count_turns.hpp>
+#include <pipesched/graph/count_messages.hpp>
 #include <pipesched/graph/edge.hpp>
 #include <pipesched/graph/execution_order.hpp>
 #include <pipesched/graph/fault_list.hpp>
@@ -65,6 +66,7 @@
 #include <pipesched/graph/op_index.hpp>
 #include <pipesched/graph/plan_communication.hpp>
 #include <pipesched/graph/plan_writer.hpp>
+#include <pipesched/graph/rank_set.hpp>
 #include <pipesched/graph/read_plan.hpp>
 
 #include <pipesched/analysis/comparison.hpp>

@@ -106,6 +106,8 @@ class communication_plan {
   };
 
   constexpr explicit communication_plan(parts filled) : p_(std::move(filled)) {}
+  /// What the plan is made of, for another one to use the memory.
+  [[nodiscard]] constexpr parts take_parts() && noexcept { return std::move(p_); }
 
   [[nodiscard]] constexpr placement const& where() const noexcept { return p_.where; }
   [[nodiscard]] constexpr int ranks() const noexcept { return p_.where.ranks(); }

@@ -137,6 +137,10 @@ class op_graph {
   [[nodiscard]] constexpr graph_link const* places_in() const noexcept {
     return p_.in_begin.size() == 0 ? p_.in.data() : nullptr;
   }
+  /// The same of the edges out.
+  [[nodiscard]] constexpr graph_link const* places_out_of_nodes() const noexcept {
+    return p_.out_begin.size() == 0 ? p_.out.data() : nullptr;
+  }
   /// The number of stored edges.
   [[nodiscard]] constexpr std::size_t link_count() const noexcept { return p_.links; }
   /// A number of its own, less than `places_out()`, for an element of `links_out`: to keep something for each edge.

@@ -5,224 +5,320 @@
 /// Puts the sends and receives of a graph into its rows, policy by policy.
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <utility>
 #include <vector>
 
 #include <pipesched/core/buffer.hpp>
+#include <pipesched/core/prefetch.hpp>
+#include <pipesched/core/sort.hpp>
 #include <pipesched/graph/communication_plan.hpp>
-#include <pipesched/graph/count_turns.hpp>
+#include <pipesched/graph/count_messages.hpp>
 #include <pipesched/graph/edge.hpp>
+#include <pipesched/graph/execution_order.hpp>
 #include <pipesched/graph/op_graph.hpp>
+#include <pipesched/graph/rank_set.hpp>
 
 namespace pipesched {
 inline namespace v0 {
 namespace detail {
 
-/// Writes the rows of a plan.
+/// Writes the rows of a plan as torch's greedy lowering does: ranks take turns in ascending order, and each runs its
+/// next op or overlapped pair, if all messages to it are there, and sends what comes of it. A rank for which something
+/// is missing takes no turns until that has come, so that the time is in proportion to ops and messages, not to turns.
 ///
-/// A policy gives a *moment*, a turn and a place within it, to each op and to both ends of each message; a row is what
-/// happens on its rank, in the order of moments. All policies but just in time give both ends of a message one moment,
-/// after that of its producer and before that of its consumer. Then moments, and ids where they are equal, are one
-/// order of all messages that every row follows: the first message of it that has not passed is next on both its ranks,
-/// whatever queues there are, and no transport hangs.
+/// What the policies differ in is when a message is written into the two rows. All but just in time write both ends of
+/// it at once, after its producer and before its consumer. Then the order in which messages are written is one that
+/// every row follows: the first message of it that has not passed is next on both its ranks, whatever queues there are,
+/// and no transport hangs.
 template <comm_policy Policy>
 class plan_writer {
  public:
-  constexpr explicit plan_writer(op_graph const& graph)
-      : graph_(&graph),
-        plan_{graph.where(), graph.microbatches(), Policy},
-        turn_(count_turns<(Policy == comm_policy::eager)>(graph)),
-        position_(graph.size()) {
-    list_messages();
-    list_arrivals();
-    for (int rank = 0; rank < graph.ranks(); ++rank) write_row(rank);
-    for (auto& m : plan_.messages) {
-      m.producer = position_[m.producer];
-      m.consumer = position_[m.consumer];
-    }
+  /// In the memory of `reuse`. Throws `schedule_error` where some ops never run.
+  constexpr plan_writer(op_graph const& graph, communication_plan::parts reuse)
+      : graph_(graph),
+        plan_(std::move(reuse)),
+        counts_(graph),
+        active_(graph.ranks()),
+        ops_(graph.nodes().data()),
+        places_out_(graph.places_out_of_nodes()),
+        nodes_(counts_.nodes.data()) {
+    plan_.where = graph.where();
+    plan_.microbatches = graph.microbatches();
+    plan_.policy = Policy;
+    lay_out();
+    while (!active_.empty()) take_turns();
+    for (int rank = 0; rank < graph.ranks(); ++rank)
+      if (ranks_[rank].node < ranks_[rank].end) require_runnable(graph, execution_order(graph));
   }
 
   [[nodiscard]] constexpr communication_plan take() { return communication_plan(std::move(plan_)); }
 
  private:
-  using moment = std::uint64_t;
-  static constexpr std::uint32_t after_receives = 0xFFFFFFFF;  // a place that no node has
+  // What a rank sends is there for those whose turn comes after its own; else all run before any of them sends.
+  static constexpr bool sends_at_once = Policy == comm_policy::eager || Policy == comm_policy::just_in_time;
+  // Both ends of a message are written as soon as it is sent.
+  static constexpr bool writes_at_once = Policy == comm_policy::eager || Policy == comm_policy::parity;
 
-  [[nodiscard]] static constexpr moment moment_in(std::uint32_t turn, std::uint32_t place) noexcept {
-    return moment{turn} << 32 | place;
-  }
-  [[nodiscard]] constexpr moment moment_of_op(std::uint32_t node, int rank) const noexcept {
-    if constexpr (Policy == comm_policy::eager) return moment_in(turn_[node], std::uint32_t(rank));
-    if constexpr (Policy == comm_policy::just_in_time) return moment_in(turn_[node], after_receives);
-    return moment_in(turn_[node], 0);  // all ranks at once, before they exchange
-  }
-  [[nodiscard]] constexpr moment moment_of_send(message const& m) const noexcept {
-    auto const from = std::uint32_t(m.from_rank);
-    auto const to = std::uint32_t(m.to_rank);
-    if constexpr (Policy == comm_policy::eager) return moment_in(turn_[m.producer], from);
-    if constexpr (Policy == comm_policy::just_in_time) return moment_in(turn_[m.producer], after_receives);
-    if constexpr (Policy == comm_policy::parity) return moment_in(turn_[m.producer], from % 2);
-    // Pairs of ranks one after another, those that an even rank begins first: neighbours exchange in two rounds.
-    auto const low = std::min(from, to);
-    return moment_in(turn_[m.producer], (low % 2) << 31 | (low / 2) << 16 | std::max(from, to));
-  }
-  [[nodiscard]] constexpr moment moment_of_receive(message const& m) const noexcept {
-    if constexpr (Policy == comm_policy::just_in_time) return moment_in(turn_[m.consumer], m.consumer);
-    return moment_of_send(m);
+  static constexpr std::uint32_t no_message = plan_entry::no_message;
+  static constexpr std::uint32_t no_node = 0xFFFFFFFF;
+
+  /// Where a rank is. 32 bytes, which is found by a shift.
+  struct rank_state {
+    std::uint32_t begin;    // its first node
+    std::uint32_t end;      // one past its last
+    std::uint32_t node;     // its next one
+    std::uint32_t entry;    // where the next entry of its row goes
+    std::uint32_t message;  // the id of the next one that it sends
+    std::uint32_t stuck;    // the node for which something is missing, or `no_node`
+    std::uint32_t unused[2];
+  };
+  /// An op or an overlapped pair that has run.
+  struct block {
+    std::uint32_t rank;
+    std::uint32_t node;
+    std::uint32_t members;
+    std::uint32_t entry;  // of the first member; the other's is the next
+  };
+
+  constexpr void lay_out() {
+    for (int replica = 0; replica < graph_.where().replicas(); ++replica)
+      for (int stage = 0; stage < graph_.stages(); ++stage)
+        home_.push_back(std::uint32_t(graph_.where().rank_of(stage, replica)));
+    std::uint32_t messages = 0;
+    plan_.row_begin.assign(1, 0);
+    for (int rank = 0; rank < graph_.ranks(); ++rank) {
+      auto const begin = graph_.lane_begin(rank);
+      auto const end = graph_.lane_end(rank);
+      auto const [sent, received] = counts_.ranks[std::size_t(rank)];
+      rank_states_.push_back({begin, end, begin, plan_.row_begin.back(), messages, no_node, {}});
+      plan_.row_begin.push_back(plan_.row_begin.back() + end - begin + sent + received);
+      messages += sent;
+      if (begin < end) active_.insert(std::uint32_t(rank));
+    }
+    plan_.messages.resize_uninitialised(messages);
+    plan_.entries.resize_uninitialised(plan_.row_begin.back());
+    if (rank_states_.size() > 128) many_ranks_ = std::uint32_t(rank_states_.size());
+    ranks_ = rank_states_.data();
+    entries_ = plan_.entries.data();
+    messages_ = plan_.messages.data();
   }
 
-  /// Messages in the order of their producers, and the length of every row.
-  constexpr void list_messages() {
-    plan_.messages = buffer<message>(graph_->link_count());  // a bound, of which only what is used is touched
-    auto const ranks = std::size_t(graph_->ranks());
-    std::vector<std::uint32_t> received(ranks, 0);
-    std::uint32_t count = 0;
-    for (int rank = 0; rank < graph_->ranks(); ++rank) {
-      first_sent_.push_back(count);
-      for (auto n = graph_->lane_begin(rank); n < graph_->lane_end(rank); ++n) {
-        auto const first = count;
-        for (graph_link l : graph_->links_out(node_id{n})) {
-          if (!l.remote() || is_listed(first, count, l.node())) continue;
-          auto const to = rank_holding(l.node());
-          // Where the ops stand is known when all rows are written; until then, their nodes.
-          plan_.messages[count++] = message{n, 0, 0, l.node(), rank, to, l.kind()};
-          ++received[std::size_t(to)];
-        }
+  /// A turn of every rank that can.
+  constexpr void take_turns() {
+    for (auto rank = active_.first_from(0); rank != rank_set::none; rank = active_.first_from(rank + 1)) {
+      fetch_rank_after(rank);
+      auto const node = ranks_[rank].node;
+      if (ops_[node].overlaps_next() && node + 1 < ranks_[rank].end)
+        run<2>(rank, node);
+      else
+        run<1>(rank, node);
+    }
+    if constexpr (Policy == comm_policy::parity)
+      for (auto const parity : {0U, 1U})
+        for (auto const& ran : blocks_)
+          if (ran.rank % 2 == parity) send_outputs(ran);
+    if constexpr (Policy == comm_policy::grouped) {
+      for (auto const& ran : blocks_) send_outputs(ran);
+      write_groups();
+    }
+    blocks_.clear();
+  }
+
+  /// The turn of a rank: it runs its next block, which begins at `node`, if it can.
+  template <std::uint32_t Members>
+  [[gnu::always_inline]] constexpr void run(std::uint32_t rank, std::uint32_t node) {
+    auto& at = ranks_[rank];
+    for (std::uint32_t member = 0; member < Members; ++member)
+      if (nodes_[node + member].missing != 0) {
+        at.stuck = node + member;
+        return active_.erase(rank);
       }
-    }
-    first_sent_.push_back(count);
-    plan_.messages.resize_uninitialised(count);
-    plan_.row_begin.push_back(0);
-    first_arrival_.push_back(0);
-    for (std::size_t rank = 0; rank < ranks; ++rank) {
-      auto const ops = graph_->lane_end(int(rank)) - graph_->lane_begin(int(rank));
-      auto const sent = first_sent_[rank + 1] - first_sent_[rank];
-      plan_.row_begin.push_back(plan_.row_begin.back() + ops + sent + received[rank]);
-      first_arrival_.push_back(first_arrival_.back() + received[rank]);
-    }
-    plan_.entries = buffer<plan_entry>(plan_.row_begin.back());
+    fetch_next_turn(at);
+    if constexpr (Policy == comm_policy::just_in_time)
+      for (std::uint32_t member = 0; member < Members; ++member) receive_inputs(node + member);
+    block const ran{rank, node, Members, at.entry};
+    for (std::uint32_t member = 0; member < Members; ++member) write_op(node + member, at.entry++);
+    at.node = node + Members;
+    if (at.node == at.end) active_.erase(rank);
+    if constexpr (sends_at_once)
+      send_outputs(ran);
+    else
+      blocks_.push_back(ran);
   }
 
-  /// The messages to each rank, by id.
-  constexpr void list_arrivals() {
-    arrivals_ = buffer<std::uint32_t>(plan_.messages.size());
-    auto next = first_arrival_;
-    for (std::uint32_t id = 0; id < plan_.messages.size(); ++id)
-      arrivals_[next[std::size_t(plan_.messages[id].to_rank)]++] = id;
+  /// Each rank goes forward in five arrays, and comes back to them when all others have been there: asks for what it
+  /// needs in a turn or two, beyond what there is of this turn.
+  [[gnu::always_inline]] constexpr void fetch_next_turn(rank_state const& at) const {
+    prefetch(ops_, at.node + 8);
+    prefetch(places_out_, 2 * (std::size_t{at.node} + 8));
+    prefetch(nodes_, at.node + 8);
+    prefetch(entries_, at.entry + 8);
+    prefetch(messages_, at.message + 3);
+  }
+  /// What many ranks need has left the first cache from turn to turn: asks for that of a rank some places further on.
+  [[gnu::always_inline]] constexpr void fetch_rank_after(std::uint32_t rank) const {
+    if (rank + 4 >= many_ranks_) return;
+    auto const& at = ranks_[rank + 4];
+    prefetch(ops_, at.node);
+    prefetch(places_out_, 2 * std::size_t{at.node});
+    prefetch(nodes_, at.node);
+    prefetch(entries_, at.entry);
+    prefetch(entries_, at.entry + 3);
+    prefetch(messages_, at.message);
+  }
+
+  [[gnu::always_inline]] constexpr void write_op(std::uint32_t node, std::uint32_t entry) {
+    write_entry(entry, ops_[node], no_message, false);
+    for (auto id = nodes_[node].arrived; id != no_message;) id = std::exchange(messages_[id].consumer, entry);
+  }
+  /// Member by member: an entry that is made as a whole takes another way through memory.
+  [[gnu::always_inline]] constexpr void write_entry(std::uint32_t entry, op what, std::uint32_t message,
+                                                    bool grouped_with_next) {
+    auto& e = entries_[entry];
+    e.what.assign_packed(what.packed());
+    e.message = message;
+    e.grouped_with_next = grouped_with_next;
+  }
+
+  [[gnu::always_inline]] constexpr void send_outputs(block const& ran) {
+    for (std::uint32_t member = 0; member < ran.members; ++member) {
+      auto const node = ran.node + member;
+      if (places_out_ == nullptr)
+        send_many(ran.rank, node, ran.entry + member);
+      else
+        for (std::size_t place = 2 * std::size_t{node}; place < 2 * std::size_t{node} + 2; ++place)
+          if (is_message(places_out_[place])) send(ran.rank, ops_[node], ran.entry + member, places_out_[place]);
+    }
+  }
+  constexpr void send_many(std::uint32_t rank, std::uint32_t node, std::uint32_t entry) {
+    for_each_link_out(graph_, node, [&](graph_link l, bool is_sent) {
+      if (is_sent) send(rank, ops_[node], entry, l);
+    });
+  }
+
+  /// Sends what a link carries out of an op, whose entry is there.
+  [[gnu::always_inline]] constexpr void send(std::uint32_t rank, op output, std::uint32_t producer, graph_link l) {
+    auto const consumer = l.node();
+    op const input = ops_[consumer];
+    auto const to_rank = rank_holding(consumer, input);
+    auto& from = ranks_[rank];
+    auto& to = ranks_[to_rank];
+    auto const id = from.message++;
+    auto& m = messages_[id];
+    m.producer = producer;
+    m.consumer = std::exchange(nodes_[consumer].arrived, id);
+    m.from_rank = std::int32_t(rank);
+    m.to_rank = std::int32_t(to_rank);
+    m.kind = l.kind();
+    if constexpr (Policy == comm_policy::grouped)
+      put_in_group(m, id, consumer);
+    else
+      write_send(m, id, from, output);
+    if constexpr (writes_at_once) write_receive(m, id, to, output, input);
+    if (--nodes_[consumer].missing == 0 && to.stuck == consumer) {
+      to.stuck = no_node;
+      active_.insert(to_rank);
+    }
   }
 
   /// The rank of a node: where the placement says, but for a schedule that keeps to another one.
-  [[nodiscard]] constexpr int rank_holding(std::uint32_t node) const noexcept {
-    op const o = graph_->node(node_id{node});
-    int const placed = graph_->where().rank_of(o.stage(), o.replica());
-    if (node >= graph_->lane_begin(placed) && node < graph_->lane_end(placed)) return placed;
-    return graph_->rank_of(node_id{node});
+  [[nodiscard]] [[gnu::always_inline]] constexpr std::uint32_t rank_holding(std::uint32_t node, op o) const noexcept {
+    auto copy = std::size_t(o.stage());
+    if (o.replica() != 0) copy += std::size_t(o.replica()) * std::size_t(graph_.stages());
+    auto const placed = home_[copy];
+    if (node >= ranks_[placed].begin && node < ranks_[placed].end) return placed;
+    return std::uint32_t(graph_.rank_of(node_id{node}));
   }
 
-  /// Whether a producer's messages, which are few, have one to `consumer`: one tensor is sent once.
-  [[nodiscard]] constexpr bool is_listed(std::uint32_t begin, std::uint32_t end,
-                                         std::uint32_t consumer) const noexcept {
-    while (begin < end && plan_.messages[begin].consumer != consumer) ++begin;
-    return begin < end;
+  [[gnu::always_inline]] constexpr void write_send(message& m, std::uint32_t id, rank_state& from, op producer,
+                                                   bool grouped_with_next = false) {
+    m.send = from.entry++;
+    auto const kind = is_forward(m.kind, producer) ? op_kind::send_forward : op_kind::send_backward;
+    write_entry(m.send, producer.as(kind), id, grouped_with_next);
+  }
+  [[gnu::always_inline]] constexpr void write_receive(message& m, std::uint32_t id, rank_state& to, op producer,
+                                                      op consumer, bool grouped_with_next = false) {
+    m.receive = to.entry++;
+    auto const kind = is_forward(m.kind, producer) ? op_kind::recv_forward : op_kind::recv_backward;
+    write_entry(m.receive, consumer.as(kind), id, grouped_with_next);
+  }
+  [[nodiscard]] static constexpr bool is_forward(edge_kind kind, op producer) noexcept {
+    return kind == edge_kind::activation || (kind != edge_kind::gradient && producer.kind() == op_kind::forward);
   }
 
-  constexpr void write_row(int rank) {
-    collect_ends(rank);
-    sort_ends();
-    auto node = graph_->lane_begin(rank);
-    auto const last = graph_->lane_end(rank);
-    auto entry = plan_.row_begin[std::size_t(rank)];
-    auto const write_ops = [&](moment until) {
-      for (; node < last && moment_of_op(node, rank) <= until; ++node) {
-        plan_.entries[entry] = plan_entry{graph_->node(node_id{node}), plan_entry::no_message, false};
-        position_[node] = entry++;
+  /// Just in time: what a node needs, by id.
+  constexpr void receive_inputs(std::uint32_t node) {
+    arrived_.clear();
+    for (auto id = nodes_[node].arrived; id != no_message; id = messages_[id].consumer) arrived_.push_back(id);
+    if (arrived_.size() > 1) detail::sort(arrived_);
+    for (auto id : arrived_) {
+      auto& m = messages_[id];
+      write_receive(m, id, ranks_[m.to_rank], entries_[m.producer].what, ops_[node]);
+    }
+  }
+
+  /// Grouped: a message waits until all of the turn are there, with those of its pair of ranks. Where it will be
+  /// received stands its consumer's node meanwhile.
+  constexpr void put_in_group(message& m, std::uint32_t id, std::uint32_t consumer) {
+    m.receive = consumer;
+    auto const low = std::uint32_t(std::min(m.from_rank, m.to_rank));
+    auto const high = std::uint32_t(std::max(m.from_rank, m.to_rank));
+    exchanges_[low % 2].push_back(std::uint64_t{low} << 48 | std::uint64_t{high} << 32 | id);
+  }
+  /// Pairs of ranks exchange one after another, those that an even rank begins first: neighbours in two rounds.
+  constexpr void write_groups() {
+    for (auto& round : exchanges_) {
+      merge_runs(round);
+      for (std::size_t i = 0; i < round.size(); ++i) {
+        auto const id = std::uint32_t(round[i]);
+        auto& m = messages_[id];
+        op const output = entries_[m.producer].what;
+        op const input = ops_[m.receive];
+        bool const goes_on = i + 1 < round.size() && round[i + 1] >> 32 == round[i] >> 32;
+        write_send(m, id, ranks_[m.from_rank], output, goes_on);
+        write_receive(m, id, ranks_[m.to_rank], output, input, goes_on);
       }
-    };
-    for (std::size_t i = 0; i < ends_.size(); ++i) {
-      auto const [when, id] = ends_[i];
-      write_ops(when);
-      bool const group_goes_on = Policy == comm_policy::grouped && i + 1 < ends_.size() && ends_[i + 1].when == when;
-      write_end(id, rank, entry++, group_goes_on);
-    }
-    write_ops(~moment{0});
-  }
-
-  constexpr void write_end(std::uint32_t id, int rank, std::uint32_t entry, bool group_goes_on) noexcept {
-    auto& m = plan_.messages[id];
-    bool const forward =
-        m.kind == edge_kind::activation ||
-        (m.kind != edge_kind::gradient && graph_->node(node_id{m.producer}).kind() == op_kind::forward);
-    if (m.from_rank == rank) {
-      m.send = entry;
-      auto const kind = forward ? op_kind::send_forward : op_kind::send_backward;
-      plan_.entries[entry] = plan_entry{graph_->node(node_id{m.producer}).as(kind), id, group_goes_on};
-    } else {
-      m.receive = entry;
-      auto const kind = forward ? op_kind::recv_forward : op_kind::recv_backward;
-      plan_.entries[entry] = plan_entry{graph_->node(node_id{m.consumer}).as(kind), id, group_goes_on};
+      round.clear();
     }
   }
-
-  /// The send of a message, or its receive.
-  struct message_end {
-    moment when;
-    std::uint32_t id;
-  };
-
-  /// What a rank sends and receives, by id: few runs of ascending moments, one for each peer.
-  constexpr void collect_ends(int rank) {
-    auto arrival = first_arrival_[std::size_t(rank)];
-    auto const last_arrival = first_arrival_[std::size_t(rank) + 1];
-    auto const first_sent = first_sent_[std::size_t(rank)];
-    auto const last_sent = first_sent_[std::size_t(rank) + 1];
-    ends_.resize(last_arrival - arrival + last_sent - first_sent, message_end{});
-    runs_.assign(1, 0);
-    moment latest = 0;
-    std::size_t count = 0;
-    auto const collect = [&](moment when, std::uint32_t id) {
-      if (when < latest) runs_.push_back(count);
-      ends_[count++] = message_end{when, id};
-      latest = when;
-    };
-    auto const collect_arrivals = [&](std::size_t below) {
-      for (; arrival < last_arrival && arrivals_[arrival] < below; ++arrival)
-        collect(moment_of_receive(plan_.messages[arrivals_[arrival]]), arrivals_[arrival]);
-    };
-    collect_arrivals(first_sent);
-    for (auto id = first_sent; id < last_sent; ++id) collect(moment_of_send(plan_.messages[id]), id);
-    collect_arrivals(plan_.messages.size());
-  }
-
-  /// Sorts a row's ends by moment, equal ones by id: merges neighbouring runs until one is left. `std::stable_sort` is
-  /// not constexpr.
-  constexpr void sort_ends() {
-    while (runs_.size() > 1) {
-      merged_.resize(ends_.size(), message_end{});
-      auto const at = [&](std::size_t run) {
-        return ends_.cbegin() + std::ptrdiff_t(run < runs_.size() ? runs_[run] : ends_.size());
-      };
+  /// Sorts: where neighbours exchange, there are one or two ascending runs.
+  constexpr void merge_runs(std::vector<std::uint64_t>& values) {
+    while (!std::is_sorted(values.begin(), values.end())) {
+      merged_.resize(values.size(), 0);
       auto out = merged_.begin();
-      for (std::size_t run = 0; run < runs_.size(); run += 2)
-        out = std::merge(at(run), at(run + 1), at(run + 1), at(run + 2), out,
-                         [](message_end a, message_end b) { return a.when < b.when; });
-      std::swap(ends_, merged_);
-      for (std::size_t run = 2; run < runs_.size(); run += 2) runs_[run / 2] = runs_[run];
-      runs_.resize((runs_.size() + 1) / 2);
+      for (auto first = values.begin(); first != values.end();) {
+        auto const middle = std::is_sorted_until(first, values.end());
+        auto const last = std::is_sorted_until(middle, values.end());
+        out = std::merge(first, middle, middle, last, out);
+        first = last;
+      }
+      std::swap(values, merged_);
     }
   }
 
-  op_graph const* graph_;
+  op_graph const& graph_;
   communication_plan::parts plan_;
-  buffer<std::uint32_t> turn_;                // by node
-  buffer<std::uint32_t> position_;            // by node: its entry
-  std::vector<std::uint32_t> first_sent_;     // by rank; ranks + 1
-  std::vector<std::uint32_t> first_arrival_;  // by rank; ranks + 1
-  buffer<std::uint32_t> arrivals_;            // message ids by receiving rank
-  std::vector<message_end> ends_;             // of the row at hand
-  std::vector<std::size_t> runs_;             // where the ascending runs among them begin
-  std::vector<message_end> merged_;           // room to sort them
+  message_counts counts_;
+  std::vector<rank_state> rank_states_;
+  std::vector<std::uint32_t> home_;                      // by copy of a stage: its rank
+  rank_set active_;                                      // the ranks that take turns
+  std::vector<block> blocks_;                            // of this turn, where nothing is sent before it ends
+  std::vector<std::uint32_t> arrived_;                   // just in time: ids, to be put in order
+  std::array<std::vector<std::uint64_t>, 2> exchanges_;  // grouped: the lower rank, the higher one and the id; by round
+  std::vector<std::uint64_t> merged_;                    // room to sort them
+
+  std::uint32_t many_ranks_ = 0;  // the number of ranks, where it is large
+
+  // Where the arrays begin: read through their owners, these would be loaded again after each store.
+  op const* ops_;
+  graph_link const* places_out_;
+  message_counts::node_state* nodes_;
+  rank_state* ranks_ = nullptr;
+  plan_entry* entries_ = nullptr;
+  message* messages_ = nullptr;
 };
 
 }  // namespace detail

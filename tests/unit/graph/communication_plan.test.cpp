@@ -2,10 +2,14 @@
 #include "support/catch.hpp"
 
 #include <algorithm>
+#include <cstddef>
+#include <cstdint>
 #include <fstream>
+#include <random>
 #include <set>
 #include <string>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include <pipesched/core/schedule_builder.hpp>
@@ -14,6 +18,7 @@
 #include <pipesched/schedules/registry.hpp>
 
 #include "support/built_in_schedules.hpp"
+#include "support/random_schedules.hpp"
 
 using namespace pipesched;
 
@@ -80,6 +85,75 @@ std::string fault_of(communication_plan const& plan, schedule const& s) {
   return {};
 }
 
+/// The rows of a plan as its policy is defined: turn after turn, every rank is asked whether it can run its next block.
+std::vector<std::vector<op>> rows_by_turns(schedule const& s, comm_policy policy) {
+  auto const graph = build_graph(s);
+  struct letter {
+    node_id producer;
+    node_id consumer;
+    int from;
+    int to;
+  };
+  std::vector<std::vector<op>> rows(std::size_t(s.ranks()));
+  std::vector<std::uint32_t> next;
+  std::vector<char> has_run(graph.size(), 0);
+  for (int rank = 0; rank < s.ranks(); ++rank) next.push_back(graph.lane_begin(rank));
+  auto const is_forward = [&](letter const& l) { return graph.node(l.producer).kind() == op_kind::forward; };
+  auto const write = [&](letter const& l) {
+    auto const send = is_forward(l) ? op_kind::send_forward : op_kind::send_backward;
+    rows[std::size_t(l.from)].push_back(graph.node(l.producer).as(send));
+    auto const receive = is_forward(l) ? op_kind::recv_forward : op_kind::recv_backward;
+    if (policy != comm_policy::just_in_time) rows[std::size_t(l.to)].push_back(graph.node(l.consumer).as(receive));
+  };
+  for (bool more = true; more;) {
+    more = false;
+    std::vector<letter> sent;
+    std::vector<node_id> ran;
+    for (int rank = 0; rank < s.ranks(); ++rank) {
+      auto& n = next[std::size_t(rank)];
+      auto const end = graph.lane_end(rank);
+      if (n == end) continue;
+      auto const after = n + (graph.opens_pair(n, end) ? 2 : 1);
+      bool can_run = true;
+      for (auto node = n; node < after; ++node)
+        for (auto const& l : graph.links_in(node_id{node}))
+          if (l.node() < n || l.node() >= after) can_run = can_run && has_run[l.node()];
+      if (!can_run) continue;
+      more = true;
+      if (policy == comm_policy::just_in_time)
+        for (auto node = n; node < after; ++node)
+          for (auto const& l : graph.links_in(node_id{node}))
+            if (l.remote())
+              rows[std::size_t(rank)].push_back(
+                  graph.node(node_id{node})
+                      .as(l.kind() == edge_kind::activation ? op_kind::recv_forward : op_kind::recv_backward));
+      for (auto node = n; node < after; ++node) rows[std::size_t(rank)].push_back(graph.node(node_id{node}));
+      for (auto node = n; node < after; ++node) {
+        ran.push_back(node_id{node});
+        for (auto const& l : graph.links_out(node_id{node}))
+          if (l.remote()) sent.push_back({node_id{node}, node_id{l.node()}, rank, graph.rank_of(node_id{l.node()})});
+      }
+      n = after;
+      if (policy != comm_policy::eager && policy != comm_policy::just_in_time) continue;
+      for (auto const& l : sent) write(l);
+      for (auto node : ran) has_run[node.value] = 1;
+      sent.clear();
+      ran.clear();
+    }
+    auto const low = [](letter const& l) { return std::min(l.from, l.to); };
+    if (policy == comm_policy::parity)
+      std::stable_sort(sent.begin(), sent.end(), [](auto const& a, auto const& b) { return a.from % 2 < b.from % 2; });
+    if (policy == comm_policy::grouped)
+      std::stable_sort(sent.begin(), sent.end(), [&](auto const& a, auto const& b) {
+        return std::tuple(low(a) % 2, low(a), std::max(a.from, a.to)) <
+               std::tuple(low(b) % 2, low(b), std::max(b.from, b.to));
+      });
+    for (auto const& l : sent) write(l);
+    for (auto node : ran) has_run[node.value] = 1;
+  }
+  return rows;
+}
+
 }  // namespace
 
 TEST_CASE("the eager plan is the greedy lowering of torch, row for row") {
@@ -103,6 +177,39 @@ TEST_CASE("every plan of every schedule keeps its chunk ops and pairs each messa
             if (!fault.empty()) FAIL(s.name() << " " << ranks << " " << chunks << " " << microbatches << ": " << fault);
           }
         });
+}
+
+TEST_CASE("plans are those of ranks that take turns one by one") {
+  std::mt19937 random(2026);
+  for (int ranks : {1, 2, 3, 5, 8})
+    for (int microbatches : {1, 4, 9})
+      for (int round = 0; round < 4; ++round) {
+        std::vector<int> rank_of;
+        for (int stage = 0; stage < ranks + round; ++stage) rank_of.push_back(stage % ranks);
+        std::shuffle(rank_of.begin(), rank_of.end(), random);
+        auto const where = placement::custom(ranks, ranks + round, 1, rank_of);
+        auto const s = test_support::random_schedule(where, microbatches, random);
+        for (auto policy : all_policies) CHECK(rows_of(plan_communication(s, policy)) == rows_by_turns(s, policy));
+      }
+  // More ranks than bits in a word, and than words of bits.
+  for (int ranks : {64, 65, 200, 4100}) {
+    auto const s = generate(one_f_one_b{ranks, 3});
+    CHECK(rows_of(plan_communication(s)) == rows_by_turns(s, comm_policy::eager));
+  }
+}
+
+TEST_CASE("a plan in the memory of another is the same as a new one") {
+  auto plan = plan_communication(interleaved{.ranks = 4, .microbatches = 16});
+  for (auto policy : all_policies)
+    for (auto const& graph : {build_graph(gpipe{2, 3}), build_graph(dual_pipe{.ranks = 4, .microbatches = 20})}) {
+      auto const fresh = plan_communication(graph, policy);
+      plan = plan_communication(graph, std::move(plan), policy);
+      CHECK(plan.policy() == policy);
+      CHECK(plan.where() == fresh.where());
+      CHECK(plan.microbatches() == fresh.microbatches());
+      CHECK(rows_of(plan) == rows_of(fresh));
+      CHECK(plan.digest() == fresh.digest());
+    }
 }
 
 TEST_CASE("a just-in-time receive stands directly before its consumer and other receives of it") {
