@@ -22,13 +22,17 @@ inline namespace v0 {
 /// What one rank runs: its row of a plan, and the slots of its messages. The plan and its buffers must outlive it.
 class rank_program {
  public:
-  /// Throws `parameter_error` for a rank that the plan does not have, and for buffers of another plan. Time linear in
-  /// the program.
+  /// Throws `parameter_error` for a rank that the plan does not have, for buffers of another plan, and for a send that
+  /// nobody receives, as a plan that was read may have. Time linear in the program.
   rank_program(communication_plan const& plan, buffer_plan const& buffers, int rank)
       : plan_(&plan), buffers_(&buffers), rank_(rank) {
     require(first_violation({at_least("rank", rank, 0), at_most("rank", rank, plan.ranks() - 1, "ranks - 1")}));
     if (!buffers.are_of(plan, rank))
       require(parameter_violation{"buffers (of this plan)", 0, "must be", 1, "made by buffer_plan(plan)"});
+    std::int64_t unreceived = 0;
+    for (auto const& entry : plan.program(rank))
+      unreceived += is_send(entry.what.kind()) && plan.message_of(entry).receive == message::nobody;
+    require(at_most("plan (sends that nobody receives)", unreceived, 0, "they would never end"));
   }
 
   [[nodiscard]] int rank() const noexcept { return rank_; }

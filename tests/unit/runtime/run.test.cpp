@@ -12,6 +12,7 @@
 #include <pipesched/analysis/send_budget.hpp>
 #include <pipesched/core/forward_only.hpp>
 #include <pipesched/graph/plan_communication.hpp>
+#include <pipesched/graph/read_plan.hpp>
 #include <pipesched/runtime/deadline.hpp>
 #include <pipesched/runtime/run.hpp>
 #include <pipesched/runtime/threads.hpp>
@@ -120,6 +121,15 @@ TEST_CASE("a rank that the plan does not have, and the buffers of another plan, 
        {plan_communication(one_f_one_b{2, 8}), plan_communication(one_f_one_b{8, 8}),
         plan_communication(one_f_one_b{4, 7}), plan_communication(one_f_one_b{4, 8}, comm_policy::just_in_time)})
     CHECK(complaint(plan, buffer_plan(other), 2) == refusal);
+}
+
+TEST_CASE("a program with a send that nobody receives is not run") {
+  auto const b0 = microbatch_id{0};
+  op const lonely(op_kind::send_forward, stage_id{0}, b0);
+  auto const plan = read_plan(placement::linear(2), 1, {{forward(stage_id{0}, b0), lonely}, {}});
+  REQUIRE(plan);
+  CHECK_THROWS_AS(rank_program(*plan, buffer_plan(*plan), 0), parameter_error);
+  CHECK_NOTHROW(rank_program(*plan, buffer_plan(*plan), 1));
 }
 
 TEST_CASE("a budget's waits come where the plan has them, and only the other sends are awaited at the end") {
