@@ -16,6 +16,8 @@ namespace training {
 inline int number_of(std::string_view argument, std::string_view text) {
   int number = 0;
   auto const [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error == std::errc::result_out_of_range)
+    throw std::invalid_argument(std::string(argument).append(" = ").append(text).append(" is too large"));
   if (error != std::errc() || end != text.data() + text.size())
     throw std::invalid_argument(std::string(argument).append(" = ").append(text).append(", must be a whole number"));
   return number;

@@ -29,8 +29,9 @@ inline void show_progress(int done, int steps, double loss) {
   std::fflush(stdout);
 }
 
-/// The losses as a curve of text, highest on top.
+/// The losses as a curve of text, highest on top. One alone is no curve.
 inline void show_curve(std::vector<double> const& losses) {
+  if (losses.size() < 2) return;
   constexpr int rows = 8;
   auto const [low, high] = std::minmax_element(losses.begin(), losses.end());
   auto const range = std::max(*high - *low, 1e-300);

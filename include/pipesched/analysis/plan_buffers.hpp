@@ -21,7 +21,7 @@ inline namespace v0 {
 /// What a buffer holds. The slots of each kind are numbered on their own, on each rank from 0.
 enum class buffer_kind : std::uint8_t {
   received_activation,  ///< from its RECV_F until the forward that needs it has ended
-  received_gradient,    ///< from its RECV_B until the backward that needs it has ended
+  received_gradient,    ///< from its RECV_B until the B or I that needs it has ended; what W needs of it, I keeps
   stashed_activation,   ///< from a forward until its backward, or its W, has ended
   outstanding_send,     ///< from its SEND to its WAIT_SEND, or to the end of the step where there is none
 };
