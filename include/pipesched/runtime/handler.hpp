@@ -69,6 +69,7 @@ struct transfer {
 ///
 /// Expressions, for an lvalue `h` and an `op o` that is F, B, I or W: `h.forward(o)`, `h.backward(o)`,
 /// `h.backward_input(o)`, `h.backward_weight(o)`. Each returns when the op is done or, on a GPU, is in its stream.
+/// Ops come as `op::alone()`, in a pair too, and so compare equal to a `transfer`'s producer and consumer.
 /// They return nothing, or a `bool` or `run_status` that says whether to go on, and nothing else (an `int` might mean
 /// either); they may throw.
 /// Optional, with the same answers: `h.overlapped(f, b)` for a pair, else one after the other; `h.before(o)` and
@@ -192,15 +193,17 @@ template <compute_handler Handler>
 /// One chunk op, with the hooks around it.
 template <compute_handler Handler>
 [[nodiscard]] run_status run_op(Handler& handler, op o) {
-  return with_hooks(handler, o, [&] { return call_op(handler, o); });
+  op const alone = o.alone();
+  return with_hooks(handler, alone, [&] { return call_op(handler, alone); });
 }
 
 /// A pair: side by side where the handler can, else one after the other, with `turn_to_b()` between them.
 template <compute_handler Handler, class Turn>
 [[nodiscard]] run_status run_pair(Handler& handler, op f, op b, [[maybe_unused]] Turn&& turn_to_b) {
   if constexpr (requires { handler.overlapped(f, b); }) {
-    return with_hooks(handler, f, [&] {
-      return with_hooks(handler, b, [&] { return status_of([&] { return handler.overlapped(f, b); }); });
+    op const first = f.alone(), second = b.alone();
+    return with_hooks(handler, first, [&] {
+      return with_hooks(handler, second, [&] { return status_of([&] { return handler.overlapped(first, second); }); });
     });
   } else {
     if (auto const status = run_op(handler, f); status != run_status::completed) return status;

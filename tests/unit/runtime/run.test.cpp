@@ -241,6 +241,33 @@ TEST_CASE("a hook, and a group's begin and end, can fail as all else") {
   check_failure(late{}, first([](op_kind k) { return carries_gradient(k); }));
 }
 
+TEST_CASE("a handler knows the ops of a pair by those that a message names") {
+  struct recorder : scribe {
+    std::vector<op> done = {};
+    int unknown = 0;
+    void forward(op o) { done.push_back(o); }
+    void backward(op o) { done.push_back(o); }
+    void backward_input(op o) { done.push_back(o); }
+    void send(transfer const& t) { unknown += std::find(done.begin(), done.end(), t.producer) == done.end(); }
+  };
+  struct parallel : recorder {
+    void overlapped(op f, op b) {
+      done.push_back(f);
+      done.push_back(b);
+    }
+  };
+  auto const plan = plan_communication(one_f_one_b_overlap{3, 6});
+  buffer_plan const buffers(plan);
+  rank_program const program(plan, buffers, 1);
+  auto const check_known = [&](auto handler) {
+    CHECK(run(program, handler));
+    CHECK(handler.unknown == 0);
+    for (op o : handler.done) CHECK(o == o.alone());
+  };
+  check_known(recorder{});
+  check_known(parallel{});
+}
+
 TEST_CASE("of a pair that runs one after the other, the member that failed is named") {
   struct refusing : scribe {
     bool backward(op) { return false; }
