@@ -78,9 +78,13 @@ class duration_limit {
   constexpr explicit duration_limit(std::size_t steps)
       : longest_(std::numeric_limits<T>::max() / static_cast<T>(steps + 1)) {}
 
+  [[nodiscard]] constexpr T longest() const noexcept { return longest_; }
   /// Throws `parameter_error` that names `parameter`.
   constexpr void check(std::string_view parameter, T duration) const {
-    if (!(duration >= T{0} && duration <= longest_)) refuse(parameter, duration);
+    bool in_bounds = duration >= T{0} && duration <= longest_;
+    if constexpr (std::integral<T>)  // one comparison instead of two
+      in_bounds = std::make_unsigned_t<T>(duration) <= std::make_unsigned_t<T>(longest_);
+    if (!in_bounds) refuse(parameter, duration);
   }
 
  private:
@@ -127,6 +131,7 @@ class prepared_cost {
  public:
   constexpr explicit prepared_cost(C const& cost) : cost_(cost) {}
   [[nodiscard]] constexpr time_of<C> op_time(op o, int rank) const { return pipesched::op_time(cost_, o, rank); }
+  static constexpr bool has_one_latency = false;
   [[nodiscard]] constexpr time_of<C> transfer_time(int from_rank, int to_rank) const {
     return pipesched::transfer_time(cost_, from_rank, to_rank);
   }
@@ -145,7 +150,8 @@ class prepared_cost<uniform_cost<T>> {
       by_kind_[std::size_t(kind)] = pipesched::op_time(cost, op(kind, stage_id{0}, microbatch_id{0}), 0);
   }
   [[nodiscard]] constexpr auto op_time(op o, int /*rank*/) const { return by_kind_[std::size_t(o.kind())]; }
-  [[nodiscard]] constexpr auto transfer_time(int /*from_rank*/, int /*to_rank*/) const { return latency_; }
+  static constexpr bool has_one_latency = true;
+  [[nodiscard]] constexpr auto latency() const { return latency_; }
 
  private:
   using time = time_of<uniform_cost<T>>;
