@@ -63,7 +63,7 @@ class execution_order {
     nodes_.resize_uninitialised(graph.size());
     positions_.resize_uninitialised(graph.size() + 1);
     std::fill(positions_.begin(), positions_.end(), pending);
-    positions_[graph.size()] = 0;  // of nobody, which has always run
+    positions_[graph.size()] = graph_link::none().node();  // of nobody, which has always run
     further_waits_.clear();
     run(graph);
   }
@@ -162,52 +162,98 @@ class execution_order {
     }
   }
 
+  /// A lane as it is run: what the loops change is a copy of their own, so as to be in registers.
+  struct run_state {
+    std::uint32_t lane;
+    std::uint32_t begin;
+    std::uint32_t end;
+    std::uint32_t next;
+    std::uint32_t count;   ///< steps so far, of all lanes
+    std::uint32_t* woken;  ///< where the next lane goes that a node wakes
+  };
+
   /// Runs a lane until its next block waits for a node that has not run. Writes the lanes that its nodes wake to
-  /// `woken` and returns the end of them. Whom an op waits for and wakes is as good as random to the processor, so
-  /// nothing branches on it but whether the block can run; what the loop changes is its own, so as to be in registers.
+  /// `woken` and returns the end of them.
   constexpr std::uint32_t* run_lane(op_graph const& graph, std::vector<cursor>& lanes, std::uint32_t lane,
                                     std::uint32_t* woken) {
-    auto* const steps = steps_.data();
-    auto* const nodes = nodes_.data();
-    auto* const positions = positions_.data();
-    auto const* const ops = graph.nodes().data();
-    auto const* const places = graph.places_in();
-    auto const begin = lanes[lane].begin;
-    auto const end = lanes[lane].end;
-    auto next = lanes[lane].next;
-    auto count = std::uint32_t(count_);
     // Others that waited for the same node: seldom any, so it costs less here than where the node ran.
     for (auto other = std::exchange(lanes[lane].next_waiting, no_lane); other != no_lane;
          other = std::exchange(lanes[other].next_waiting, no_lane))
       *woken++ = other;
 
-    while (next < end) {
-      auto awaited = graph_link::none();
-      auto awaited_by_second = graph_link::none();
-      bool const pair = ops[next].overlaps_next() && next + 1 < end;
-      auto missing = places ? find_two_waits(places + 2 * std::size_t{next}, begin, next, count, awaited)
-                            : find_waits(graph.links_in(node_id{next}), begin, next, count, awaited);
-      if (pair && missing == no_node)
-        missing = find_waits(graph.links_in(node_id{next + 1}), begin, next, count + 1, awaited_by_second);
-      if (missing != no_node) {
-        while (!further_waits_.empty() && further_waits_.back().position >= count) further_waits_.pop_back();
-        lanes[lane].next_waiting = positions[missing] & ~pending_bit;
-        positions[missing] = pending_bit | lane;
+    run_state at{lane, lanes[lane].begin, lanes[lane].end, lanes[lane].next, std::uint32_t(count_), woken};
+    auto missing = no_node;
+    while (at.next < at.end && missing == no_node) {
+      if (graph.places_in() != nullptr) missing = run_plain_nodes(graph, at);
+      if (at.next < at.end && missing == no_node) missing = run_block(graph, at);
+    }
+    if (missing != no_node) {
+      lanes[lane].next_waiting = positions_[missing] & ~pending_bit;
+      positions_[missing] = pending_bit | lane;
+    }
+    lanes[lane].next = at.next;
+    count_ = at.count;
+    return at.woken;
+  }
+
+  constexpr void run_node(run_state& at, op what, graph_link awaited) {
+    steps_[at.count] = step{what, at.lane, awaited};
+    nodes_[at.count] = at.next;
+    auto const waiting = positions_[at.next] & ~pending_bit;
+    positions_[at.next] = at.count;
+    *at.woken = waiting;  // whether anyone waits is as good as random to the processor, so nothing branches on it
+    at.woken += waiting != no_lane;
+    ++at.next;
+    ++at.count;
+  }
+
+  /// Runs nodes of a plain pipeline for as long as they are in no pair and wait for one node of another rank at most.
+  /// Nearly all are so, and a loop for them alone has few enough variables to take half the time. Returns the node that
+  /// the next one waits for, or `no_node`.
+  constexpr std::uint32_t run_plain_nodes(op_graph const& graph, run_state& state) {
+    run_state at = state;
+    auto const* const ops = graph.nodes().data();
+    auto const* const places = graph.places_in();
+    auto const nobody = std::uint32_t(steps_.size());
+    auto missing = no_node;
+    for (; at.next < at.end;) {
+      op const what = ops[at.next];
+      auto const first = places[2 * std::size_t{at.next}];
+      auto const second = places[2 * std::size_t{at.next} + 1];
+      auto const first_position = positions_[std::min(first.node(), nobody)];
+      auto const second_position = positions_[std::min(second.node(), nobody)];
+      if (!has_run(first_position | second_position)) {
+        missing = has_run(first_position) ? second.node() : first.node();
         break;
       }
-      for (auto const after = next + 1 + pair; next < after; ++next, ++count) {
-        steps[count] = step{ops[next], lane, awaited};
-        nodes[count] = next;
-        auto const waiting = positions[next] & ~pending_bit;
-        positions[next] = count;
-        *woken = waiting;
-        woken += waiting != no_lane;
-        awaited = awaited_by_second;
-      }
+      if (what.overlaps_next() || on_other_rank(second, second_position) != graph_link::none()) break;
+      run_node(at, what, on_other_rank(first, first_position));
     }
-    lanes[lane].next = next;
-    count_ = count;
-    return woken;
+    state = at;
+    return missing;
+  }
+
+  /// A link to the position of a node, where that is on another rank; `none()` stays what it is.
+  [[nodiscard]] static constexpr graph_link on_other_rank(graph_link l, std::uint32_t position) noexcept {
+    return l.remote() ? l.to(position) : graph_link::none();
+  }
+
+  /// Runs the next node, or pair of nodes, whatever they wait for. Returns a node that has not run, or `no_node`.
+  constexpr std::uint32_t run_block(op_graph const& graph, run_state& at) {
+    bool const pair = graph.opens_pair(at.next, at.end);
+    auto const first_node = at.next;
+    auto awaited = graph_link::none();
+    auto awaited_by_second = graph_link::none();
+    auto missing = find_waits(graph.links_in(node_id{at.next}), at, at.count, awaited);
+    if (pair && missing == no_node)
+      missing = find_waits(graph.links_in(node_id{at.next + 1}), at, at.count + 1, awaited_by_second);
+    if (missing != no_node) {
+      while (!further_waits_.empty() && further_waits_.back().position >= at.count) further_waits_.pop_back();
+      return missing;
+    }
+    run_node(at, graph.node(node_id{first_node}), awaited);
+    if (pair) run_node(at, graph.node(node_id{first_node + 1}), awaited_by_second);
+    return no_node;
   }
 
   /// Whether a lane's program says already that the other end of a link has run, so that there is nothing to wait for.
@@ -215,29 +261,12 @@ class execution_order {
     return l == graph_link::none() || l.node() - lane_begin < block - lane_begin;
   }
 
-  /// Finds what the step at `position` waits for, a node of the block that begins at `block`. Returns a node that has
-  /// not run, or `no_node`.
-  [[gnu::always_inline]] constexpr std::uint32_t find_two_waits(graph_link const* two, std::uint32_t lane_begin,
-                                                                std::uint32_t block, std::uint32_t position,
-                                                                graph_link& awaited) {
-    graph_link const a = two[0];
-    graph_link const b = two[1];
-    bool const a_follows = follows(a, lane_begin, block);
-    bool const b_follows = follows(b, lane_begin, block);
-    auto const nobody = std::uint32_t(steps_.size());
-    auto const a_position = positions_[a_follows ? nobody : a.node()];
-    auto const b_position = positions_[b_follows ? nobody : b.node()];
-    if (!has_run(a_position | b_position)) return has_run(a_position) ? b.node() : a.node();
-    auto const second = b_follows ? graph_link::none() : b.to(b_position);
-    awaited = a_follows ? second : a.to(a_position);
-    if (!a_follows && !b_follows) further_waits_.push_back(further_wait{position, second});
-    return no_node;
-  }
-  /// The same of any number of edges.
-  constexpr std::uint32_t find_waits(std::span<graph_link const> links, std::uint32_t lane_begin, std::uint32_t block,
-                                     std::uint32_t position, graph_link& awaited) {
+  /// Finds what the step at `position` waits for, a node of a lane's next block. Returns a node that has not run, or
+  /// `no_node`.
+  constexpr std::uint32_t find_waits(std::span<graph_link const> links, run_state const& at, std::uint32_t position,
+                                     graph_link& awaited) {
     for (graph_link l : links) {
-      if (follows(l, lane_begin, block)) continue;
+      if (follows(l, at.begin, at.next)) continue;
       auto const other = positions_[l.node()];
       if (!has_run(other)) return l.node();
       if (awaited == graph_link::none())

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -73,24 +74,42 @@ std::string difference(report<T> const& a, report<T> const& b) {
   return {};
 }
 
-template <class Generator>
-void describe(Generator const& generator) {
-  UNSCOPED_INFO(name_of(generator) << " P=" << generator.placement().ranks() << " S=" << generator.placement().stages()
-                                   << " m=" << generator.microbatches);
-}
+/// A schedule folded and stored: made once for all cost models, and one type whatever the generator.
+struct both_ways {
+  std::string label;
+  std::optional<folded_schedule> folded;
+  op_graph graph;
+
+  template <class Generator>
+  explicit both_ways(Generator const& generator)
+      : label(name_of(generator)), folded(fold(generator)), graph(build_graph(generator)) {
+    label.append(" P=").append(std::to_string(graph.ranks()));
+    label.append(" S=").append(std::to_string(graph.stages()));
+    label.append(" m=").append(std::to_string(graph.microbatches()));
+  }
+};
 
 /// Compares with the figures from the graph; returns how much was left out.
-template <class Generator, class Cost>
-std::int64_t compare_with_graph(Generator const& generator, Cost const& cost, memory_model const& memory = {}) {
+template <class Cost>
+std::int64_t compare_with_graph(both_ways const& s, Cost const& cost, memory_model const& memory = {}) {
+  UNSCOPED_INFO(s.label);
+  REQUIRE(s.folded);
   analysis_effort effort;
-  auto const folded = analyze_folded(generator, cost, memory, &effort);
-  auto const stored = analyze(build_graph(generator), cost, memory);
-  describe(generator);
+  auto const folded = analyze_folded(*s.folded, cost, memory, &effort);
+  auto const stored = analyze(s.graph, cost, memory);
   REQUIRE(folded);
   REQUIRE(difference(*folded, stored).empty());
   REQUIRE(effort.simulated_operations + effort.skipped_operations == stored.operations);
   return effort.skipped_operations;
 }
+
+/// Times that depend on the microbatch, and times that do not but do not say so.
+struct changing_cost {
+  int operator()(op o, int rank) const { return int((o.microbatch() * 7 + rank * 3 + o.stage()) % 5); }
+};
+struct silent_cost {
+  int operator()(op, int) const { return 1; }
+};
 
 /// A factor for each stage, no two neighbours the same.
 template <class T>
@@ -100,15 +119,13 @@ std::vector<T> uneven(placement const& where) {
   return factors;
 }
 
-template <class Generator>
-void compare_under_all_costs(Generator const& generator) {
-  auto const where = generator.placement();
-  compare_with_graph(generator, uniform_cost<>{});
-  compare_with_graph(generator, uniform_cost<>{3, 2, 1, 4, 2}, activation_size{2, 1});
-  compare_with_graph(generator, stage_cost<>::scaled({3, 4, 2, {}, 3}, uneven<std::int64_t>(where)));
-  compare_with_graph(generator, stage_cost<double>::scaled({1.1, 0.7, 1.3, {}, 0.3}, uneven<double>(where)));
-  compare_with_graph(generator, [](op o, int rank) { return (o.microbatch() * 7 + rank * 3 + o.stage()) % 5; });
-  compare_with_graph(forward_only(generator), uniform_cost<>{3, 2, 1, 4, 2});
+void compare_under_all_costs(both_ways const& s) {
+  auto const& where = s.graph.where();
+  compare_with_graph(s, uniform_cost<>{});
+  compare_with_graph(s, uniform_cost<>{3, 2, 1, 4, 2}, activation_size{2, 1});
+  compare_with_graph(s, stage_cost<>::scaled({3, 4, 2, {}, 3}, uneven<std::int64_t>(where)));
+  compare_with_graph(s, stage_cost<double>::scaled({1.1, 0.7, 1.3, {}, 0.3}, uneven<double>(where)));
+  compare_with_graph(s, changing_cost{});
 }
 
 /// A generator that writes what a function gives it, op by op.
@@ -138,24 +155,25 @@ TEMPLATE_TEST_CASE("The figures without a graph are those of the graph", "[analy
     for (int const m : {1, 2, 3, 5, 8, 12, 17, 33})
       for (int const v : {1, 2, 3})
         for (int const n : {0, 3})
-          test_support::with_shape<TestType>(P, m, v, n,
-                                             [](auto const& generator) { compare_under_all_costs(generator); });
+          test_support::with_shape<TestType>(P, m, v, n, [](auto const& generator) {
+            compare_under_all_costs(both_ways(generator));
+            compare_with_graph(both_ways(forward_only(generator)), uniform_cost<>{3, 2, 1, 4, 2});
+          });
 }
 
 TEMPLATE_TEST_CASE("A steady state is run a few times and the rest of it skipped", "[analysis][folded]", gpipe,
                    one_f_one_b, eager_one_f_one_b, interleaved, zb_h1, zb_h2, interleaved_zb, zb_v, v_half, v_min,
                    chimera, dual_pipe, dual_pipe_v, one_f_one_b_overlap, interleaved_overlap) {
   for (int const P : {2, 4, 6}) {
-    TestType const generator{P, 1200};
-    CHECK(compare_with_graph(generator, uniform_cost<>{}) > 0);
-    CHECK(compare_with_graph(generator, uniform_cost<>{3, 2, 1, 4, 2}, activation_size{2, 1}) > 0);
-    CHECK(compare_with_graph(forward_only(generator), uniform_cost<>{}) > 0);
-    CHECK(compare_with_graph(generator,
-                             stage_cost<>::scaled({3, 4, 2, {}, 3}, uneven<std::int64_t>(generator.placement()))) > 0);
-    CHECK(compare_with_graph(generator, [](op, int) { return 1; }) == 0);  // does not say that it is the same for all
-    CHECK(compare_with_graph(generator, uniform_cost<double>{1.5, 1.25, 0.5}) > 0);
-    CHECK(compare_with_graph(generator, uniform_cost<double>{0.1, 0.1, 0.1}) == 0);  // sums of them are rounded
-    CHECK(compare_with_graph(generator, uniform_cost<double>{1e13, 1.25, 0.5}) == 0);
+    both_ways const s(TestType{P, 1200});
+    CHECK(compare_with_graph(s, uniform_cost<>{}) > 0);
+    CHECK(compare_with_graph(s, uniform_cost<>{3, 2, 1, 4, 2}, activation_size{2, 1}) > 0);
+    CHECK(compare_with_graph(s, stage_cost<>::scaled({3, 4, 2, {}, 3}, uneven<std::int64_t>(s.graph.where()))) > 0);
+    CHECK(compare_with_graph(s, silent_cost{}) == 0);
+    CHECK(compare_with_graph(s, uniform_cost<double>{1.5, 1.25, 0.5}) > 0);
+    CHECK(compare_with_graph(s, uniform_cost<double>{0.1, 0.1, 0.1}) == 0);  // sums of them are rounded
+    CHECK(compare_with_graph(s, uniform_cost<double>{1e13, 1.25, 0.5}) == 0);
+    CHECK(compare_with_graph(both_ways(forward_only(TestType{P, 1200})), uniform_cost<>{}) > 0);
   }
 }
 
@@ -174,7 +192,7 @@ TEMPLATE_TEST_CASE("A billion microbatches take no more than a thousand", "[anal
 
 TEMPLATE_TEST_CASE("A single rank skips what repeats, though it waits for nobody", "[analysis][folded]", gpipe,
                    one_f_one_b, eager_one_f_one_b, interleaved, zb_h1, zb_h2, interleaved_zb, one_f_one_b_overlap) {
-  CHECK(compare_with_graph(TestType{1, 3000}, uniform_cost<>{3, 2, 1, 4, 2}) > 0);
+  CHECK(compare_with_graph(both_ways(TestType{1, 3000}), uniform_cost<>{3, 2, 1, 4, 2}) > 0);
   analysis_effort effort;
   auto const figures = analyze_folded(TestType{1, billion}, uniform_cost<>{}, {}, &effort);
   REQUIRE(figures);
@@ -184,7 +202,7 @@ TEMPLATE_TEST_CASE("A single rank skips what repeats, though it waits for nobody
 
 TEST_CASE("Where stages of GPipe are uneven, ranks drift apart and still each of them repeats", "[analysis][folded]") {
   stage_cost<> const cost{{1, 3, 2, 1}, {2, 1, 2, 1}, {1, 1, 1, 1}};
-  CHECK(compare_with_graph(gpipe{4, 3000}, cost) > 20000);
+  CHECK(compare_with_graph(both_ways(gpipe{4, 3000}), cost) > 20000);
   analysis_effort effort;
   auto const figures = analyze_folded(gpipe{4, billion}, cost, {}, &effort);
   REQUIRE(figures);
