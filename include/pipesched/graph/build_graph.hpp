@@ -138,8 +138,8 @@ class edge_writer {
     return Kind != edge_kind::weight || graph_.nodes[producer].kind() == op_kind::backward_input;
   }
 
-  /// One dependency of the ops of a stage, for microbatches `begin` to `end`. What the loop changes is its own: members
-  /// would be loaded again after each edge, which might have overwritten them for all that the compiler knows.
+  /// One dependency of the ops of a stage, for microbatches `begin` to `end`. The inner loop goes on for as long as
+  /// nothing is missing and the consumers are on one rank, so that all it needs is in registers.
   template <dependency D>
   constexpr void connect_rows(int stage, std::int64_t begin, std::int64_t end) {
     auto const* const consumers = index_.row(D.consumer, stage);
@@ -147,23 +147,25 @@ class edge_writer {
     if (consumers == nullptr) return;
     auto* const in = graph_.in.data() + D.in_place;
     auto* const out = graph_.out.data() + D.out_place;
-    node_range rank{0, 0};  // of the consumer
-    std::size_t count = 0;
-    for (auto b = begin; b < end; ++b) {
-      auto const consumer = consumers[b];
-      auto const producer = producers[b];
-      if (consumer == op_index::none) continue;
-      if (!can_feed<D.kind>(producer)) {
-        miss<D>(consumer, stage);
+    auto absent = std::int64_t{0};
+    for (auto b = begin; b < end;) {
+      if (consumers[b] == op_index::none || !can_feed<D.kind>(producers[b])) {
+        if (consumers[b] != op_index::none) miss<D>(consumers[b], stage);
+        ++absent;
+        ++b;
         continue;
       }
-      if (!rank.contains(consumer)) rank = rank_around(consumer);
-      bool const remote = !rank.contains(producer);
-      in[2 * std::size_t{consumer}] = graph_link(producer, D.kind, remote);
-      out[2 * std::size_t{producer}] = graph_link(consumer, D.kind, remote);
-      ++count;
+      auto const rank = rank_around(consumers[b]);
+      do {
+        auto const consumer = consumers[b];
+        auto const producer = producers[b];
+        graph_link const link(0, D.kind, !rank.contains(producer));
+        in[2 * std::size_t{consumer}] = link.to(producer);
+        out[2 * std::size_t{producer}] = link.to(consumer);
+        ++b;
+      } while (b < end && rank.contains(consumers[b]) && can_feed<D.kind>(producers[b]));
     }
-    graph_.links += count;
+    graph_.links += std::size_t(end - begin - absent);
   }
 
   template <dependency D>

@@ -37,12 +37,11 @@ class op_index {
 
   /// Throws `parameter_error` where the stage or the microbatch of a chunk op does not exist.
   constexpr op_index(std::span<op const> ops, int stages, std::int64_t microbatches)
-      : stages_(stages), microbatches_(microbatches) {
-    auto const is_weight = [](op o) { return o.kind() == op_kind::backward_weight; };
-    roles_ = std::any_of(ops.begin(), ops.end(), is_weight) ? 3 : 2;
-    auto const slots = roles_ * stages * microbatches;
-    if (slots <= 4 * std::int64_t(ops.size()) + 4096)
-      fill_table(ops, std::size_t(slots));
+      : stages_(stages), microbatches_(microbatches), roles_(2) {
+    if (has_room_for_table(ops) && fill_table(ops)) return;
+    roles_ = 3;
+    if (has_room_for_table(ops))
+      fill_table(ops);
     else
       fill_list(ops);
   }
@@ -78,17 +77,29 @@ class op_index {
     std::uint32_t position;
   };
 
-  constexpr void fill_table(std::span<op const> ops, std::size_t slots) {
-    table_ = buffer<std::uint32_t>(slots, none);
+  [[nodiscard]] constexpr bool has_room_for_table(std::span<op const> ops) const noexcept {
+    return roles_ * stages_ * microbatches_ <= 4 * std::int64_t(ops.size()) + 4096;
+  }
+
+  /// Returns false where it meets a W and has no place for any: schedules without are not searched for one beforehand.
+  constexpr bool fill_table(std::span<op const> ops) {
+    table_ = buffer<std::uint32_t>(slot_of(op_role::forward, stages_, 0), none);
+    duplicates_.clear();
     auto* const table = table_.data();
     std::array<std::size_t, 4> first_of_kind{};  // on stage 0; slot_of() without its branches
     for (auto kind : {op_kind::forward, op_kind::backward, op_kind::backward_input, op_kind::backward_weight})
       first_of_kind[std::size_t(kind)] = slot_of(role_of(kind), 0, 0);
     auto const per_stage = slot_of(op_role::forward, 1, 0);
+    auto const last_kind = roles_ == 2 ? op_kind::backward_input : op_kind::backward_weight;
+    auto const stages = stages_;  // the members would be loaded again after each store
+    auto const microbatches = microbatches_;
     for (std::size_t i = 0; i < ops.size(); ++i) {
       op const o = ops[i];
-      if (!is_chunk_op(o.kind())) continue;
-      if (!exists(o)) refuse(o);
+      if (o.kind() > last_kind) {
+        if (is_chunk_op(o.kind())) return false;
+        continue;
+      }
+      if (o.stage() >= stages || o.microbatch() >= microbatches) refuse(o);
       auto& slot = table[first_of_kind[std::size_t(o.kind())] + per_stage * std::size_t(o.stage()) +
                          std::size_t(o.microbatch())];
       if (slot == none)
@@ -96,6 +107,7 @@ class op_index {
       else
         duplicates_.push_back(std::uint32_t(i));
     }
+    return true;
   }
 
   constexpr void fill_list(std::span<op const> ops) {
