@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <cstdlib>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -132,25 +133,68 @@ bool expected_bubble() {
 
 std::string percent(double share) { return fmt::format("{:.1f} %", 100 * share); }
 
-/// DeepSeek-V3's step by what it is spent on, in seconds, and by op and layer, in milliseconds: arXiv 2505.09343, table
-/// 4, whose op times docs/moe.md takes apart.
-void deepseek_by_part(ranked_plan const& step) {
-  constexpr double of_step = 19.93;
-  constexpr double of_bubble = 2.06;
-  constexpr double of_optimizer = 0.29;
-  auto const bubble = step.bubble_fraction * step.pipeline_time;
-  text_table parts({"DeepSeek-V3's step, seconds", "published", "predicted"}, 1);
-  auto const line = [&](std::string_view part, double published, double predicted) {
-    parts.add({std::string(part), fmt::format("{:.2f}", published), fmt::format("{:.2f}", predicted)});
-  };
-  line("bubble", of_bubble, bubble);
-  line("optimizer, gradients and weights", of_optimizer, step.optimizer_time + step.exposed_data);
-  line("ops", of_step - of_bubble - of_optimizer, step.pipeline_time - bubble);
-  fmt::print("\n{}", parts.text());
+/// A step by what it is spent on, published beside predicted, in seconds; the parts add up to the step.
+class step_table {
+ public:
+  explicit step_table(std::string_view title)
+      : table_({std::string(title), "published", "predicted", "difference"}, 1) {}
 
+  void add(std::string_view part, std::optional<double> published, double predicted) {
+    table_.add({std::string(part), published ? fmt::format("{:.2f}", *published) : "", fmt::format("{:.2f}", predicted),
+                published ? fmt::format("{:+.2f}", predicted - *published) : ""});
+  }
+  void print() const { fmt::print("\n{}", table_.text()); }
+
+ private:
+  text_table table_;
+};
+
+/// Busy time of the mean rank of DualPipe, by kind of op.
+struct busy_times {
+  double forward = 0;
+  double input = 0;
+  double weight = 0;
+  double pairs = 0;
+};
+busy_times busy_of(dual_pipe const& shape, plan_cost const& cost) {
+  busy_times sum;
+  for (int rank = 0; rank < shape.ranks; ++rank) {
+    auto const program = generate_program(shape, rank);
+    for (std::size_t i = 0; i < program.size(); ++i) {
+      auto const o = program[i];
+      auto const time_of = [&](op_kind kind) {
+        return cost(op(kind, stage_id(o.stage()), microbatch_id(o.microbatch())), rank) / shape.ranks;
+      };
+      if (o.overlaps_next()) {
+        sum.pairs += cost.pair_time(o, program[++i], rank) / shape.ranks;
+        continue;
+      }
+      if (o.kind() == op_kind::forward) sum.forward += time_of(op_kind::forward);
+      if (carries_gradient(o.kind())) sum.input += time_of(op_kind::backward_input);
+      if (o.kind() == op_kind::backward || o.kind() == op_kind::backward_weight)
+        sum.weight += time_of(op_kind::backward_weight);
+    }
+  }
+  return sum;
+}
+
+/// DeepSeek-V3's step by part, and by op and layer, in milliseconds: arXiv 2505.09343, table 4, whose op times
+/// docs/moe.md takes apart.
+void deepseek_by_part(ranked_plan const& step) {
   model_costs const costs(deepseek_v3(), deepseek_v3_cluster(), step.shape.sizes);
+  auto const stages = stages_of(costs, *read_layout(step.layout).layout);
+  auto const busy = busy_of({.ranks = 16, .microbatches = 120}, {&stages, costs.transfer()});
+  step_table parts("DeepSeek-V3's step, seconds");
+  parts.add("lone forwards", 1.13, busy.forward);
+  parts.add("lone backwards for the input", 1.99, busy.input);
+  parts.add("lone backwards for the weights", 0.48, busy.weight);
+  parts.add("overlapped pairs", 13.95, busy.pairs);
+  parts.add("bubble", 2.06, step.bubble_fraction * step.pipeline_time);
+  parts.add("optimizer, gradients and weights", 0.29, step.optimizer_time + step.exposed_data);
+  parts.add("step", 19.93, step.step_time);
+  parts.print();
+
   auto const layer = costs.layer(true).events.chunk_cost(1);
-  auto const stage = stages_of(costs, *read_layout(step.layout).layout)[8];  // four layers with experts
   text_table ops({"a layer of it, milliseconds", "published", "predicted"}, 1);
   auto const op_line = [&](std::string_view part, double published, double predicted) {
     ops.add({std::string(part), fmt::format("{:.1f}", published), fmt::format("{:.1f}", 1e3 * predicted)});
@@ -160,8 +204,21 @@ void deepseek_by_part(ranked_plan const& step) {
   op_line("forward", 57.6 / layers, layer.forward);
   op_line("backward for the input", 101.4 / layers, layer.backward_input);
   op_line("backward for the weights", 24.5 / layers, layer.backward_weight);
-  op_line("overlapped pair", 139.0 / layers, stage.pair / double(stage.layers));
+  op_line("overlapped pair", 139.0 / layers, stages[8].pair / double(stages[8].layers));  // four layers with experts
   fmt::print("\n{}", ops.text());
+}
+
+/// Llama 3's step on 16384 GPUs, of which the operations per second are published.
+void llama_by_part(ranked_plan const& step) {
+  auto const published = step_operations(llama_3_405b(), false) / (16384 * 400e12);
+  step_table parts("Llama 3 405B's step, seconds");
+  auto const bubble = step.bubble_fraction * step.pipeline_time;
+  parts.add("computation", {}, step.pipeline_time - bubble - step.exposed_tensor);
+  parts.add("bubble", {}, bubble);
+  parts.add("tensor parallelism", {}, step.exposed_tensor);
+  parts.add("optimizer, gradients and weights", {}, step.optimizer_time + step.exposed_data);
+  parts.add("step", published, step.step_time);
+  parts.print();
 }
 
 bool published_figures() {
@@ -199,6 +256,7 @@ bool published_figures() {
   fmt::print("Llama 3 405B, keys and values of sequences of 131072: {:.2f} s of {:.2f}\n", context.exposed_context,
              context.step_time);
   deepseek_by_part(v3);
+  llama_by_part(all);
   return v3.mfu > 0.437 && v3.mfu < 0.6 && all.mfu < half.mfu && all.mfu > 0.38 && context.mfu_causal < all.mfu_causal;
 }
 

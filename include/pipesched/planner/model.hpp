@@ -14,7 +14,8 @@
 namespace pipesched {
 inline namespace v0 {
 
-/// The precision of matrix products. With FP8 the inputs that they keep for the backward take one byte an element.
+/// The precision of a layer's matrix products. With FP8 the inputs that they keep for the backward take one byte an
+/// element. Attention's core and the output's head stay at 16 bits (DeepSeek-V3, arXiv 2412.19437, section 3.3.1).
 enum class precision : std::uint8_t { bf16, fp8 };
 
 /// What of a layer's activations is computed again in the backward (Korthikanti et al., arXiv 2205.05198, but for

@@ -87,11 +87,12 @@ namespace detail {
   return detail::divided(2 * m.microbatch * m.sequence * (m.key_size() + m.value_size()), tensor);
 }
 
-/// What the head keeps of one microbatch: its norm's and product's inputs, and logits in 32 bit.
+/// What the head keeps of one microbatch: its norm's and product's inputs, 16 bit also where layers have FP8 products,
+/// and logits in 32 bit.
 [[nodiscard]] constexpr std::int64_t head_activation_bytes(model_spec const& m, std::int64_t tensor = 1,
                                                            std::int64_t context = 1) noexcept {
   auto const tokens = detail::divided(m.microbatch * m.sequence, context);
-  return detail::divided(tokens * m.hidden * (2 + detail::product_input_bytes(m)), m.sequence_parallel ? tensor : 1) +
+  return detail::divided(tokens * m.hidden * (2 + 2), m.sequence_parallel ? tensor : 1) +
          detail::divided(tokens * 4 * m.vocabulary, tensor);
 }
 

@@ -125,15 +125,18 @@ class search_limits {
 class shape_search {
  public:
   shape_search(plan_request const& request, std::vector<plan_shape> const& shapes, search_goal goal)
-      : shapes_(shapes),
+      : request_(request),
+        shapes_(shapes),
         divisions_(request),
         usable_(request.cluster.usable_memory()),
         threads_(request.threads),
         limits_(goal) {
+    std::map<std::string_view, bool> pairs;
+    for (auto const name : schedule_names) pairs[name] = has_pairs(name);
     for (std::size_t at = 0; at < shapes.size();) {
       auto after = at + 1;
       while (after < shapes.size() && same_graph(shapes[at], shapes[after])) ++after;
-      bound(at, after, placement_of(shapes[at]));
+      bound(at, after, placement_of(shapes[at]), pairs[shapes[at].schedule]);
       at = after;
     }
     std::sort(groups_.begin(), groups_.end(), [](group const& a, group const& b) {
@@ -165,20 +168,22 @@ class shape_search {
   struct bounded_shape {
     std::size_t index;
     double least_time;
+    balanced_by by;
   };
   /// Shapes that share a graph, by least time.
   struct group {
     std::vector<bounded_shape> members;
   };
 
-  void bound(std::size_t from, std::size_t to, placement const& where) {
+  void bound(std::size_t from, std::size_t to, placement const& where, bool pairs) {
     group g;
     for (auto i = from; i < to; ++i) {
-      auto const& d = divisions_.of(shapes_[i], where.stages());
+      auto const by = better_balance(request_, divisions_, shapes_[i], where, pairs);
+      auto const& d = divisions_.of(shapes_[i], where.stages(), by);
       if (auto const least = least_memory(where, d); least > usable_)
         result_.too_large.push_back({shapes_[i], least});
       else
-        g.members.push_back({i, least_time(where, d, shapes_[i].microbatches)});
+        g.members.push_back({i, least_time(where, d, shapes_[i].microbatches), by});
     }
     if (g.members.empty()) return;
     std::sort(g.members.begin(), g.members.end(), [](bounded_shape const& a, bounded_shape const& b) {
@@ -215,8 +220,9 @@ class shape_search {
     std::optional<op_graph> shorter;
     std::optional<op_graph> graph;
     std::optional<execution_order> order;
-    auto const figures = [&](plan_shape const& shape) -> computed_shape {
-      auto const& d = divisions_.met(shape, int(shape.pipeline * shape.chunks));
+    auto const figures = [&](bounded_shape const& member) -> computed_shape {
+      auto const& shape = shapes_[member.index];
+      auto const& d = divisions_.met(shape, int(shape.pipeline * shape.chunks), member.by);
       if (!shorter && !graph) shorter = shorter_graph(shape);
       if (shorter)
         if (auto const least = fullest_rank(*shorter, d.costs, d.stages).total(); least > usable_) return {least};
@@ -230,9 +236,9 @@ class shape_search {
     };
     computed_group computed(g.members.size());
     for (std::size_t i = 0; i < g.members.size(); ++i) {
-      auto const& shape = shapes_[g.members[i].index];
-      if (!limits.matters(shape, g.members[i].least_time)) continue;
-      computed[i] = figures(shape);
+      auto const& member = g.members[i];
+      if (!limits.matters(shapes_[member.index], member.least_time)) continue;
+      computed[i] = figures(member);
       if (computed[i].entry) limits.add(*computed[i].entry);
     }
     return computed;
@@ -254,8 +260,9 @@ class shape_search {
     }
   }
 
+  plan_request const& request_;
   std::vector<plan_shape> const& shapes_;
-  stage_cache divisions_;
+  division_cache divisions_;
   std::int64_t usable_;
   int threads_;
   std::vector<group> groups_;
@@ -266,9 +273,10 @@ class shape_search {
 
 /// The figures of one shape, whether it fits memory or not. Throws as `with_generator` does.
 [[nodiscard]] inline ranked_plan figures_of(plan_request const& request, plan_shape const& shape) {
-  stage_cache divisions(request);
+  division_cache divisions(request);
   auto const graph = graph_of(shape);
-  auto const& d = divisions.of(shape, graph.where().stages());
+  auto const by = better_balance(request, divisions, shape, graph.where(), has_pairs(shape.schedule));
+  auto const& d = divisions.of(shape, graph.where().stages(), by);
   auto entry =
       evaluate(shape, fullest_rank(graph, d.costs, d.stages), graph, execution_order(graph), d.costs, d.stages);
   entry.layout = write_layout(d.layout);

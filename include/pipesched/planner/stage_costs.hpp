@@ -43,24 +43,27 @@ struct piece_cost {
 ///
 /// Products and attention's core take their operations at the rates that are reached. A backward for the input takes
 /// what the forward does with the core twice, and half of the core more where its scores are computed again, as
-/// FlashAttention does: five products for the forward's two; that for the weights takes the products that have weights.
-/// What stands between products reads and writes memory at its rated bandwidth. Tensor parallelism gathers and scatters
-/// a layer's activations twice a pass, with nothing beside it. Context parallelism divides a sequence's tokens evenly
-/// under the causal mask; it moves keys and values in a forward, and these and their gradients in a backward. The
-/// all-to-alls of experts are those of `make_moe_cost`; a token is sent to as many nodes as its experts are spread
-/// over, but no more than the gate allows.
+/// FlashAttention does: five products for the forward's two, at a lower rate; that for the weights takes the products
+/// that have weights, and adds what they give to the gradients in memory. The head's products are of 16 bits also where
+/// a layer's are FP8. What stands between products reads and writes memory at its rated bandwidth. Tensor parallelism
+/// gathers and scatters a layer's activations twice a pass, with nothing beside it. Context parallelism divides a
+/// sequence's tokens evenly under the causal mask; it moves keys and values in a forward, and these and their gradients
+/// in a backward. The all-to-alls of experts are those of `make_moe_cost`; a token is sent to as many nodes as its
+/// experts are spread over, but no more than the gate allows.
 class model_costs {
  public:
   model_costs(model_spec const& m, cluster_spec const& c, parallel_sizes const& sizes) : m_(m), c_(c), sizes_(sizes) {
     auto const t = double(sizes.tensor);
     tokens_ = double(m.microbatch * m.sequence) / double(sizes.context);
     core_rate_ = c.bf16_rate * c.attention_share * t;
-    rate_ = (m.products == precision::fp8 ? c.fp8_rate * c.fp8_share : c.bf16_rate * c.bf16_share) * t;
+    head_rate_ = c.bf16_rate * c.bf16_share * t;
+    rate_ = m.products == precision::fp8 ? c.fp8_rate * c.fp8_share * t : head_rate_;
   }
 
   [[nodiscard]] piece_cost embedding() const {
     piece_cost piece;
     auto const moved = 2 * tokens_ * double(2 * m_.hidden) / double(sizes_.tensor);  // read and written, 16 bit
+    // Of the gradients, only the rows of the microbatch's tokens are added to.
     set(piece.events.attention, piece.events.attention_backward_input, piece.events.attention_backward_weight,
         {moved / c_.memory_bandwidth, 0, moved / c_.memory_bandwidth});
     set(piece.events.mlp, piece.events.mlp_backward_input, piece.events.mlp_backward_weight, {});
@@ -69,11 +72,10 @@ class model_costs {
   }
   [[nodiscard]] piece_cost head() const {
     piece_cost piece;
-    auto const product = tokens_ * head_operations(m_) / rate_;
     set(piece.events.attention, piece.events.attention_backward_input, piece.events.attention_backward_weight, {});
-    set(piece.events.mlp, piece.events.mlp_backward_input, piece.events.mlp_backward_weight,
-        {product, product, product});
+    set(piece.events.mlp, piece.events.mlp_backward_input, piece.events.mlp_backward_weight, head_passes());
     piece.parameters = head_parameters(m_);
+    *piece.events.mlp_backward_weight += accumulation(piece.parameters);
     piece.activation = head_activation_bytes(m_, sizes_.tensor, sizes_.context);
     return piece;
   }
@@ -91,9 +93,12 @@ class model_costs {
     auto const projections = tokens_ * projection_operations(m_) / rate_;
     auto const core = tokens_ * core_operations(m_, true) / core_rate_;
     bool const some_again = m_.recompute == recomputation::pointwise;
-    auto const core_backward = (m_.recompute == recomputation::none ? 2 : 2.5) * core;
+    auto const core_backward = (m_.recompute == recomputation::none ? 2 : 2.5) * core / core_backward_part;
     auto const latent = some_again ? 2 * tokens_ * double(m_.latent_parameters) / rate_ : 0;
     set_context(piece, core, core_backward);
+    piece.parameters = layer_parameters(m_, experts);
+    parameter_count const of_attention{attention_parameters(m_), 0};
+    parameter_count const of_mlp{piece.parameters.shared - of_attention.shared, piece.parameters.expert};
     auto const moved = pointwise_traffic(m_, experts);
     // Norms are divided like activations, the rest among all tensor-parallel ranks.
     auto const touch = [&](double elements) {
@@ -103,13 +108,13 @@ class model_costs {
         with_collectives(
             {projections + core + touch(moved.attention) + piece.context,
              projections + core_backward + latent + touch(moved.attention_backward) + gradient_context(piece),
-             projections}));
+             projections + accumulation(of_attention)}));
     auto const mlp = tokens_ * mlp_operations(m_, experts) / rate_;
     auto const nonlinearity = some_again ? touch(moved.mlp - 4 * double(m_.hidden)) : 0;
     set(piece.events.mlp, piece.events.mlp_backward_input, piece.events.mlp_backward_weight,
-        with_collectives({mlp + touch(moved.mlp), mlp + touch(moved.mlp_backward) + nonlinearity, mlp}));
+        with_collectives(
+            {mlp + touch(moved.mlp), mlp + touch(moved.mlp_backward) + nonlinearity, mlp + accumulation(of_mlp)}));
     if (experts && sizes_.expert > 1) set_all_to_alls(piece.events, again);
-    piece.parameters = layer_parameters(m_, experts);
     piece.activation = layer_activation_bytes(m_, experts, sizes_.tensor, sizes_.context);
     // In a backward the gradients of the gathered keys and values lie beside them.
     piece.besides =
@@ -120,10 +125,13 @@ class model_costs {
   /// A layer of multi-token prediction with its use of the head.
   [[nodiscard]] piece_cost mtp() const {
     auto piece = layer(m_.is_moe());
-    auto const product = tokens_ * (head_operations(m_) + 4 * double(m_.hidden) * double(m_.hidden)) / rate_;
-    piece.events.mlp += product;
-    *piece.events.mlp_backward_input += product;
-    *piece.events.mlp_backward_weight += product;
+    auto const projection = tokens_ * 4 * double(m_.hidden) * double(m_.hidden) / rate_;
+    auto const head = head_passes();
+    piece.events.mlp += projection + head.forward;
+    *piece.events.mlp_backward_input += projection + head.input;
+    // It adds to the head's gradients too.
+    parameter_count const projected{2 * m_.hidden * m_.hidden + head_parameters(m_).shared, 0};
+    *piece.events.mlp_backward_weight += projection + head.weight + accumulation(projected);
     piece.parameters = mtp_parameters(m_);
     piece.activation += head_activation_bytes(m_, sizes_.tensor, sizes_.context);
     return piece;
@@ -150,6 +158,18 @@ class model_costs {
     forward = times.forward;
     input = times.input;
     weight = times.weight;
+  }
+
+  /// The output's head without the gradients it adds to: its product, and the loss, which reads logits of 16 bits and
+  /// writes their probabilities in 32, and in the backward the reverse.
+  [[nodiscard]] passes head_passes() const {
+    auto const product = tokens_ * head_operations(m_) / head_rate_;
+    auto const loss = tokens_ * double(m_.vocabulary) * (2 + 4) / (c_.memory_bandwidth * double(sizes_.tensor));
+    return {product + loss, product + loss, product};
+  }
+  /// What a microbatch's gradients of these parameters are added to is read and written.
+  [[nodiscard]] double accumulation(parameter_count parameters) const {
+    return 2 * double(parameters_per_gpu(parameters, sizes_).total() * m_.gradient_bytes) / c_.memory_bandwidth;
   }
 
   /// Two all-gathers and two reduce-scatters of a microbatch's activations, 16 bit.
@@ -197,20 +217,48 @@ class model_costs {
     events.combine_backward = *times.combine_backward + (again ? times.dispatch : 0);
   }
 
+  /// Of the forward's share of the rate, what the backward of attention's core reaches: FlashAttention-2 reports up to
+  /// 0.63 of an A100's rate for it where its forward reaches 0.73 (arXiv 2307.08691, section 1).
+  static constexpr double core_backward_part = 0.63 / 0.73;
+
   model_spec m_;
   cluster_spec c_;
   parallel_sizes sizes_;
   double tokens_;
   double rate_;
+  double head_rate_;
   double core_rate_;
 };
 
+namespace detail {
+
+/// An overlapped pair of `layers` equal layers with the events of `cost`, lowered and run: its time, and that of its
+/// all-to-alls that nothing hides.
+inline std::pair<double, double> overlapped_pair(moe_cost<double> const& cost, std::int64_t layers,
+                                                 cluster_spec const& c) {
+  auto const pair = schedule_builder(placement::linear(1)).rank(0).F(0).F(1).overlapping().B(0).B(1).build();
+  auto const graph = lower_moe(pair, {.layers = int(layers)});
+  auto const streams =
+      analyze_streams(graph, with_sm_partition(cost, int(c.multiprocessors), int(c.communication_multiprocessors)));
+  auto const& ran = streams.per_rank.front().pairs.front();
+  return {ran.duration(), ran.duration() - ran.computing};
+}
+
+}  // namespace detail
+
+/// The ops whose time a layout balances: lone ones, or overlapped pairs, which hide a layer's all-to-alls and so leave
+/// the head more of a stage.
+enum class balanced_by : std::uint8_t { ops, pairs };
+
 /// The layout whose longest stage is as short as can be, then whose heaviest is as light as can be.
-[[nodiscard]] inline pipeline_layout balanced_layout(model_costs const& costs, int stages) {
+[[nodiscard]] inline pipeline_layout balanced_layout(model_costs const& costs, int stages,
+                                                     balanced_by by = balanced_by::ops) {
   auto const& m = costs.model();
   auto const item = [&](piece_cost const& piece) {
     auto const chunk = piece.events.chunk_cost(1);
-    return chain_item{chunk.forward + chunk.backward_input + chunk.backward_weight,
+    bool const hides = by == balanced_by::pairs && piece.events.dispatch > 0;
+    return chain_item{hides ? detail::overlapped_pair(piece.events, 1, costs.cluster()).first
+                            : chunk.forward + chunk.backward_input + chunk.backward_weight,
                       double(states_of(m, piece.parameters, costs.sizes()).total())};
   };
   std::vector<chain_item> chain{item(costs.embedding())};
@@ -263,22 +311,6 @@ struct stage_figures {
 
   [[nodiscard]] double total() const noexcept { return forward + backward_input + backward_weight; }
 };
-
-namespace detail {
-
-/// An overlapped pair of `layers` equal layers with the events of `cost`, lowered and run: its time, and that of its
-/// all-to-alls that nothing hides.
-inline std::pair<double, double> overlapped_pair(moe_cost<double> const& cost, std::int64_t layers,
-                                                 cluster_spec const& c) {
-  auto const pair = schedule_builder(placement::linear(1)).rank(0).F(0).F(1).overlapping().B(0).B(1).build();
-  auto const graph = lower_moe(pair, {.layers = int(layers)});
-  auto const streams =
-      analyze_streams(graph, with_sm_partition(cost, int(c.multiprocessors), int(c.communication_multiprocessors)));
-  auto const& ran = streams.per_rank.front().pairs.front();
-  return {ran.duration(), ran.duration() - ran.computing};
-}
-
-}  // namespace detail
 
 /// The stages of a layout. Of a stage of unequal layers (dense ones and such with experts, the head) each layer of an
 /// overlapped pair has the mean's events.

@@ -145,11 +145,12 @@ TEST_CASE("no shape takes less than its least time or holds less than its least 
   request.cluster.memory = 1e12;
   request.listed = 1'000'000;
   auto const result = plan(request);
-  detail::stage_cache divisions(request);
+  detail::division_cache divisions(request);
   CHECK(result.entries.size() > 500);
   for (auto const& e : result.entries) {
     auto const where = detail::placement_of(e.shape);
-    auto const& d = divisions.of(e.shape, where.stages());
+    auto const by = detail::better_balance(request, divisions, e.shape, where, detail::has_pairs(e.shape.schedule));
+    auto const& d = divisions.of(e.shape, where.stages(), by);
     INFO(to_string(e.shape));
     CHECK(detail::least_time(where, d, e.shape.microbatches) <= e.pipeline_time);
     CHECK(detail::least_memory(where, d) <= e.memory.total());
