@@ -150,11 +150,14 @@ class relaxations {
     for (std::size_t i = 0; i < std::min<std::size_t>(near.size(), 8); ++i)
       add(fmt::format("batch = {}", near[i]), [&](plan_request& r) { r.model.batch = near[i]; });
   }
+  /// Halves of the batch, rounded down to what comes out even however the GPUs are divided.
   void fewer_microbatches() {
-    for (std::int64_t factor : {2, 4, 8, 16, 64, 256, 1024})
-      if (request_.model.batch % factor == 0)
-        add(fmt::format("batch = {}", request_.model.batch / factor),
-            [&](plan_request& r) { r.model.batch /= factor; });
+    auto const unit = request_.cluster.gpus * request_.model.microbatch;
+    for (auto batch = request_.model.batch / 2; batch > 0; batch /= 2) {
+      auto const even = batch / unit * unit;
+      if (even == 0) return;
+      add(fmt::format("batch = {}", even), [&](plan_request& r) { r.model.batch = even; });
+    }
   }
 
   static void nearest_first(std::vector<std::int64_t>& values, std::int64_t to) {

@@ -55,6 +55,9 @@ struct broken_constraint {
   if (auto wrong = multiple_of("batch", m.batch, data * m.microbatch, "data * microbatch"))
     return broken_constraint{&plan_drops::batch, *wrong};
   if (!with_experts) return {};
+  if (!m.is_moe())
+    if (auto wrong = at_most("expert", s.expert, 1, "the model has no experts"))
+      return broken_constraint{&plan_drops::experts, *wrong};
   if (auto wrong =
           first_violation({multiple_of("experts", std::max<std::int64_t>(m.experts, 1), s.expert, "expert"),
                            multiple_of("tensor * context * data", data * s.tensor * s.context, s.expert, "expert")}))

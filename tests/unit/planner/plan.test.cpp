@@ -267,7 +267,7 @@ TEST_CASE("a division that does not come out even is refused by name") {
   CHECK_THROWS_WITH(evaluate_plan(request, {.schedule = "1f1b", .pipeline = 5}),
                     "gpus = 64, must be a multiple of 5 (pipeline * tensor * context)");
   CHECK_THROWS_WITH(evaluate_plan(request, {.schedule = "1f1b", .pipeline = 4, .sizes = {.expert = 2}}),
-                    "experts = 1, must be a multiple of 2 (expert)");
+                    "expert = 2, must be at most 1 (the model has no experts)");
   auto odd = request;
   odd.model.batch = 129;
   CHECK_THROWS_AS(evaluate_plan(odd, {.schedule = "1f1b", .pipeline = 4}), parameter_error);
@@ -350,6 +350,15 @@ TEST_CASE("each constraint that breaks is named, and the nearest request that ho
   request.choices.schedules = {"dualpipe"};
   request.choices.chunks = {3};
   CHECK(broken(request, "schedule").message.find("chunks = 3, must be 1 (of this schedule)") != std::string::npos);
+  request = small_request();
+  request.choices.expert = {2};
+  CHECK(broken(request, "experts").message.find("expert = 2, must be at most 1 (the model has no experts)") == 0);
+  request = small_request();
+  request.choices.pipeline = {4};
+  request.model.batch = (std::int64_t{1} << 31) - 1;
+  request.model.batch -= request.model.batch % (3 * 64);  // a power of two is not what it takes
+  request.choices.schedules = {"1f1b"};
+  CHECK(broken(request, "size").message.find("must be at most 1048576") != std::string::npos);
   request = small_request();
   request.choices.pipeline = {16};
   request.choices.tensor = {1};
