@@ -108,15 +108,21 @@ namespace detail {
 }
 
 /// The least budget that `with_send_budget` does not refuse; nothing where the plan deadlocks under any. A rank's
-/// budget need not be larger than its messages. Time: log(messages) checks.
+/// budget need not be larger than its messages. Time: log(budget) checks.
 [[nodiscard]] constexpr std::optional<std::int64_t> least_send_budget(communication_plan const& plan,
                                                                       transport_model model = {}) {
+  auto const is_enough = [&](std::int64_t budget) { return with_send_budget(plan, budget, model).plan.has_value(); };
   auto refused = std::max<std::int64_t>(detail::largest_group(plan), 1) - 1;
-  auto enough = std::max<std::int64_t>(std::int64_t(plan.messages().size()), refused + 1);
-  if (!with_send_budget(plan, enough, model).plan) return {};
+  auto enough = refused + 1;
+  auto const most = std::max<std::int64_t>(std::int64_t(plan.messages().size()), enough);
+  while (!is_enough(enough)) {
+    if (enough == most) return {};
+    refused = enough;
+    enough = std::min(2 * enough, most);
+  }
   while (enough - refused > 1) {
     auto const middle = refused + (enough - refused) / 2;
-    (with_send_budget(plan, middle, model).plan ? enough : refused) = middle;
+    (is_enough(middle) ? enough : refused) = middle;
   }
   return enough;
 }
