@@ -79,6 +79,7 @@
 #include <pipesched/analysis/folded_layout.hpp>
 #include <pipesched/analysis/folded_order.hpp>
 #include <pipesched/analysis/folded_run.hpp>
+#include <pipesched/analysis/folded_state.hpp>
 #include <pipesched/analysis/hardware.hpp>
 #include <pipesched/analysis/idle.hpp>
 #include <pipesched/analysis/measured_cost.hpp>

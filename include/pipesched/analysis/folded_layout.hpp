@@ -97,18 +97,19 @@ class folded_layout {
   [[nodiscard]] constexpr std::vector<block_class<T>> const& classes() const noexcept { return classes_; }
   [[nodiscard]] constexpr std::vector<channel_ends> const& channels() const noexcept { return channels_; }
 
-  /// How long a block takes, in an iteration of its run and a turn of its round that is `later` microbatches late.
-  [[nodiscard]] constexpr T duration(int rank, block b, std::int64_t iteration, std::int64_t later) const {
-    auto const* const ops = folded_->programs[std::size_t(rank)].ops().data() + b.op;
-    op const first = ops[0].at(iteration, later);
-    return classes_[b.of_class].pair ? time_of_pair(rank, first, ops[1].at(iteration, later)) : time(rank, first);
+  /// The ops of a rank's folded program.
+  [[nodiscard]] constexpr folded_op const* ops(int rank) const noexcept {
+    return folded_->programs[std::size_t(rank)].ops().data();
   }
-
- private:
+  /// \name How long an op or a pair takes. Throw `parameter_error` for a duration that is out of bounds.
+  /// \{
   [[nodiscard]] constexpr T time(int rank, op o) const { return checked(pipesched::op_time(*cost_, o, rank)); }
   [[nodiscard]] constexpr T time_of_pair(int rank, op first, op second) const {
     return checked(pipesched::pair_time(*cost_, first, second, rank));
   }
+  /// \}
+
+ private:
   [[nodiscard]] constexpr T checked(T duration) const {
     limit_.check("duration", duration);
     return duration;

@@ -14,52 +14,13 @@
 #include <pipesched/analysis/cost.hpp>
 #include <pipesched/analysis/folded_layout.hpp>
 #include <pipesched/analysis/folded_order.hpp>
-#include <pipesched/analysis/idle.hpp>
+#include <pipesched/analysis/folded_state.hpp>
 #include <pipesched/core/folding.hpp>
 #include <pipesched/graph/edge.hpp>
 
 namespace pipesched {
 inline namespace v0 {
 namespace detail {
-
-/// The ends of what one rank has run and another has not taken up yet, first in, first out.
-template <time_value T>
-class channel {
- public:
-  constexpr channel(std::uint32_t producer, std::uint32_t consumer, std::size_t capacity)
-      : ends_(capacity, T{}), mask_(std::uint32_t(capacity - 1)), producer_(producer), consumer_(consumer) {}
-
-  [[nodiscard]] constexpr std::uint32_t producer() const noexcept { return producer_; }
-  [[nodiscard]] constexpr std::uint32_t consumer() const noexcept { return consumer_; }
-  [[nodiscard]] constexpr std::uint32_t size() const noexcept { return put_ - taken_; }
-  [[nodiscard]] constexpr bool empty() const noexcept { return put_ == taken_; }
-  [[nodiscard]] constexpr bool full() const noexcept { return size() > mask_; }
-  [[nodiscard]] constexpr T& at(std::uint32_t i) noexcept { return ends_[(taken_ + i) & mask_]; }
-  [[nodiscard]] constexpr T const& at(std::uint32_t i) const noexcept { return ends_[(taken_ + i) & mask_]; }
-  /// How many were ever taken, modulo 2^32.
-  [[nodiscard]] constexpr std::uint32_t taken() const noexcept { return taken_; }
-  [[nodiscard]] constexpr std::uint32_t put() const noexcept { return put_; }
-
-  constexpr void push(T end) noexcept { ends_[put_++ & mask_] = end; }
-  constexpr T pop() noexcept { return ends_[taken_++ & mask_]; }
-  constexpr void grow() {
-    std::vector<T> larger(2 * ends_.size(), T{});
-    for (std::uint32_t i = 0; i < size(); ++i) larger[(taken_ + i) & (2 * mask_ + 1)] = at(i);
-    ends_ = std::move(larger);
-    mask_ = 2 * mask_ + 1;
-  }
-
-  bool consumer_waits = false;  ///< for something to take
-  bool producer_waits = false;  ///< for room
-
- private:
-  std::vector<T> ends_;  // a power of two
-  std::uint32_t mask_;
-  std::uint32_t taken_ = 0;
-  std::uint32_t put_ = 0;
-  std::uint32_t producer_;
-  std::uint32_t consumer_;
-};
 
 /// Every rank runs for as long as its inputs are there and its outputs have room. What comes out does not depend on
 /// the order in which ranks are chosen: each takes from its channels in its own order.
@@ -71,32 +32,9 @@ class folded_run {
  public:
   using T = time_of<Cost>;
   using layout = folded_layout<Cost>;
+  using rank_state = folded_rank_state<T>;
   static constexpr std::size_t first_capacity = 16;
   static constexpr std::int64_t never = unlimited;
-
-  /// Where a rank is, and what is known of it so far.
-  struct rank_state {
-    block const* at = nullptr;           ///< its next block
-    block const* pattern_end = nullptr;  ///< of the run that it is in
-    std::int64_t position = 0;           ///< ops run
-    std::int64_t halt = 0;               ///< where it stops, or is watched: the nearer one
-    T clock = 0;
-    T busy = 0;
-    std::array<T, 2> waiting = {};  ///< idle time before activations and gradients
-    phase_tracker<T> phases = {};
-    bool gap_since_forward = false;
-    bool is_ready = false;
-    std::int64_t iteration = 0;  ///< of the run
-    std::int64_t times = 0;      ///< of the run
-    block const* pattern = nullptr;
-    std::int64_t turn = 0;    ///< of the round
-    std::uint32_t run = 0;    ///< which
-    std::uint32_t round = 0;  ///< which
-    std::int64_t stop = 0;
-    std::int64_t watch = 0;  ///< the next op at which more is asked than its end
-    T first_start = 0;
-    T peak_start = 0;
-  };
 
   /// Keeps references to both.
   constexpr folded_run(layout const& of, folded_order const& order) : layout_(&of), order_(&order) {
@@ -113,6 +51,7 @@ class folded_run {
                           c.pair});
     for (auto const& of_rank : of.ranks()) {
       rank_state added{};
+      added.ops = of.ops(int(ranks_.size()));
       added.round = of_rank.begin;
       if (of_rank.begin < of_rank.end) {
         added.run = of.rounds()[of_rank.begin].begin;
@@ -148,14 +87,20 @@ class folded_run {
   }
   /// \}
 
-  /// Runs until no rank can go on, or after `visits` of a rank. Returns whether there is more to run.
+  /// Runs until no rank can go on, or after so many visits of a rank, or a few more. Returns whether there is more to
+  /// run.
   constexpr bool run(std::int64_t visits) {
-    for (; visits > 0; --visits) {
-      if (ready_count_ == 0 && !grow_full_channels()) return false;
-      auto const r = ready_[first_ready_];
-      if (++first_ready_ == ready_.size()) first_ready_ = 0;
-      --ready_count_;
-      visit(r);
+    auto const all = std::int64_t(ranks_.size());
+    while (visits > 0) {
+      if (sweeping_) {
+        visits -= all;
+        if (4 * sweep() < all) stop_sweeping();
+      } else {
+        auto const at_once = std::min(visits, 4 * all);
+        visits -= at_once;
+        if (!run_ready(at_once)) return false;
+        sweeping_ = true;
+      }
     }
     return true;
   }
@@ -195,103 +140,178 @@ class folded_run {
     return ready_count_ > 0;
   }
 
-  /// Runs a rank for as long as it can.
-  constexpr void visit(std::uint32_t number) {
-    auto& r = ranks_[number];
-    r.is_ready = false;
-    auto const* const actions = actions_.data();
-    while (r.position < r.stop) {  // a stop may be within a pair, which runs as a whole
-      auto const& does = actions[r.at->of_class];
-      if (!(does.pair ? run_block<2>(number, r, does) : run_block<1>(number, r, does))) return;
-      r.position += does.pair ? 2 : 1;
-      if (++r.at == r.pattern_end) {
-        r.at = r.pattern;
-        if (++r.iteration == r.times) next_run(number);
-      }
+  /// Visits all ranks in turn. Returns how many of them ran anything. Where most do, this costs less than to keep a
+  /// list of those that can: which rank comes next, and how far it comes, is nearly the same from one sweep to the
+  /// next.
+  constexpr std::int64_t sweep() {
+    std::int64_t ran = 0;
+    for (auto number = std::uint32_t(ranks_.size()); number-- > 0;) ran += visit<false>(number);
+    return ran;
+  }
+  constexpr void stop_sweeping() {
+    sweeping_ = false;
+    for (auto& c : channels_) c.consumer_waits = c.producer_waits = false;
+    for (std::size_t r = 0; r < ranks_.size(); ++r) make_ready(std::uint32_t(r));
+  }
+  /// Visits ranks that are ready. Returns whether there are more.
+  constexpr bool run_ready(std::int64_t visits) {
+    for (; visits > 0; --visits) {
+      if (ready_count_ == 0 && !grow_full_channels()) return false;
+      auto const r = ready_[first_ready_];
+      if (++first_ready_ == ready_.size()) first_ready_ = 0;
+      --ready_count_;
+      ranks_[r].is_ready = false;
+      visit<true>(r);
     }
+    return true;
   }
 
-  /// Runs the next block of a rank, if it can be run.
-  template <std::size_t Members>
-  [[gnu::always_inline]] constexpr bool run_block(std::uint32_t number, rank_state& r, action const& does) {
+  /// Runs a rank for as long as it can. Returns whether it ran anything. `Wakes`: those that wait for it become ready.
+  template <bool Wakes>
+  [[gnu::always_inline]] constexpr bool visit(std::uint32_t number) {
+    auto& r = ranks_[number];
+    auto const before = r.position;
+    while (run_until<Wakes>(number, r, r.halt) && run_watched<Wakes>(number, r)) {
+    }
+    return r.position != before;
+  }
+  /// Runs the watched block of a rank, if there is one before it stops.
+  template <bool Wakes>
+  [[gnu::noinline]] constexpr bool run_watched(std::uint32_t number, rank_state& r) {
+    if (r.position >= r.stop) return false;
+    auto const& does = actions_[r.at->of_class];
+    if (!run_until<Wakes>(number, r, r.position + 1)) return false;
+    note(number, does, r.start, r.clock);
+    return true;
+  }
+
+  /// What a visit changes with each block: its own, so as to be in registers.
+  struct progress {
+    std::int64_t position;
+    block const* at;
+    T clock;
+    T start;
+    T busy;
+    T gaps;
+    T steady;
+    std::int64_t later;  // the microbatches that the turn of the round is late
+  };
+
+  /// Runs the blocks of a rank that begin before `limit`. Returns whether it ran all of them.
+  template <bool Wakes>
+  [[gnu::always_inline]] constexpr bool run_until(std::uint32_t number, rank_state& r, std::int64_t limit) {
+    auto const* const actions = actions_.data();
+    bool const in_steady_phase = r.phases.has_backward();
+    progress now{r.position, r.at, r.clock, r.start, r.busy, r.phases.gaps(), r.phases.steady(), lateness(r)};
+    bool can_run = true;
+    while (now.position < limit) {  // a limit may be within a pair, which runs as a whole
+      auto const& does = actions[now.at->of_class];
+      can_run = does.pair ? run_block<2, Wakes>(number, r, does, now) : run_block<1, Wakes>(number, r, does, now);
+      if (!can_run) break;
+      if (does.forward && in_steady_phase) {
+        now.steady += now.gaps;
+        now.gaps = 0;
+      }
+      if (++now.at == r.pattern_end) {
+        r.at = r.pattern;
+        if (++r.iteration == r.times) {
+          next_run(number);
+          now.later = lateness(r);
+        }
+        now.at = r.at;
+      }
+    }
+    r.position = now.position;
+    r.at = now.at;
+    r.clock = now.clock;
+    r.start = now.start;
+    r.busy = now.busy;
+    r.phases.set(now.gaps, now.steady);
+    return can_run;
+  }
+
+  /// Runs the next block of a rank, if all its inputs are there and all its outputs have room.
+  template <std::size_t Members, bool Wakes>
+  [[gnu::always_inline]] constexpr bool run_block(std::uint32_t number, rank_state& r, action const& does,
+                                                  progress& now) {
     for (std::size_t member = 0; member < Members; ++member)
       if (auto* const in = does.in[member]; in && in->empty()) {
-        in->consumer_waits = true;
+        if constexpr (Wakes) in->consumer_waits = true;
         return false;
       }
     for (std::size_t member = 0; member < Members; ++member)
       if (auto* const out = does.out[member]; out && out->full()) {
-        out->producer_waits = true;
+        if constexpr (Wakes) out->producer_waits = true;
         return false;
       }
-
-    T const clock = r.clock;
-    T start = clock;
-    auto cause = edge_kind::activation;
+    now.start = now.clock;
+    auto cause = does.cause[0];
     for (std::size_t member = 0; member < Members; ++member)
       if (auto* const in = does.in[member]) {
-        T const arrival = take(*in) + does.latency[member];
-        if (arrival > start) {
-          start = arrival;
+        T const arrival = take<Wakes>(*in) + does.latency[member];
+        if (arrival > now.start) {
+          now.start = arrival;
           cause = does.cause[member];
         }
       }
-    T const end = start + duration(number, r, does);
-    r.busy += end - start;
-    r.clock = end;
-    if (start > clock) wait(r, cause, start - clock);
-    if (r.gap_since_forward & does.forward) {
-      r.phases.op(does.forward, does.backward, start, end);
-      r.gap_since_forward = false;
-    }
-    if (r.position == r.halt) note(number, does, start, end);
+    // No gap is one of 0: whether there is one is as good as random, and a branch on it costs more than the sums.
+    T const gap = now.start - now.clock;
+    r.waiting[std::size_t(cause)] += gap;
+    now.gaps += gap;
+    now.clock = now.start + duration<Members>(number, r, does, now);
+    now.busy += now.clock - now.start;
     for (std::size_t member = 0; member < Members; ++member)
-      if (auto* const out = does.out[member]) put(*out, end);
+      if (auto* const out = does.out[member]) put<Wakes>(*out, now.clock);
+    now.position += Members;
     return true;
   }
 
-  [[nodiscard]] constexpr T duration(std::uint32_t number, rank_state const& r, action const& does) const {
-    if constexpr (same_for_all_microbatches<Cost>)
+  template <std::size_t Members>
+  [[nodiscard]] [[gnu::always_inline]] constexpr T duration(std::uint32_t number, rank_state const& r,
+                                                            action const& does, progress const& now) const {
+    if constexpr (same_for_all_microbatches<Cost>) {
       return does.duration;
-    else
-      return layout_->duration(int(number), *r.at, r.iteration, r.turn * layout_->rounds()[r.round].advance);
+    } else {
+      auto const* const ops = r.ops + now.at->op;
+      if constexpr (Members == 1) return layout_->time(int(number), ops[0].at(r.iteration, now.later));
+      return layout_->time_of_pair(int(number), ops[0].at(r.iteration, now.later), ops[1].at(r.iteration, now.later));
+    }
+  }
+  [[nodiscard]] constexpr std::int64_t lateness(rank_state const& r) const {
+    if constexpr (same_for_all_microbatches<Cost>) return 0;
+    if (r.round == layout_->ranks()[std::size_t(&r - ranks_.data())].end) return 0;  // it has finished
+    return r.turn * layout_->rounds()[r.round].advance;
   }
 
-  constexpr void wait(rank_state& r, edge_kind cause, T gap) {
-    r.phases.gap(gap);
-    r.waiting[std::size_t(cause)] += gap;
-    r.gap_since_forward = true;
-  }
-
-  constexpr T take(channel<T>& from) {
+  template <bool Wakes>
+  [[gnu::always_inline]] constexpr T take(channel<T>& from) {
     T const end = from.pop();
-    if (from.producer_waits) {
+    if (Wakes && from.producer_waits) {
       from.producer_waits = false;
       make_ready(from.producer());
     }
     return end;
   }
-  constexpr void put(channel<T>& to, T end) {
+  template <bool Wakes>
+  [[gnu::always_inline]] constexpr void put(channel<T>& to, T end) {
     to.push(end);
-    if (to.consumer_waits) {
+    if (Wakes && to.consumer_waits) {
       to.consumer_waits = false;
       make_ready(to.consumer());
     }
   }
 
-  /// What is asked of a watched block; then finds the next one.
+  /// What is asked of the watched block, which has run; then finds the next one.
   constexpr void note(std::uint32_t number, action const& does, T start, T end) {
     auto& r = ranks_[number];
     auto const& order = order_->ranks()[number];
-    if (r.position == 0) r.first_start = start;
-    if (r.position == order.peak_place) r.peak_start = start;
-    if (r.position == order.first_backward || r.position == order.last_forward) {
+    auto const place = std::exchange(r.watch, never);
+    if (place == 0) r.first_start = start;
+    if (place == order.peak_place) r.peak_start = start;
+    if (place == order.first_backward || place == order.last_forward)
       r.phases.op(does.forward, does.backward, start, end);
-      r.gap_since_forward = r.gap_since_forward && !does.forward;
-    }
-    r.watch = never;
     for (auto const next : {order.peak_place, order.first_backward, order.last_forward})
-      if (next > r.position) r.watch = std::min(r.watch, next);
+      if (next > place) r.watch = std::min(r.watch, next);
     r.halt = std::min(r.stop, r.watch);
   }
 
@@ -326,6 +346,7 @@ class folded_run {
   std::vector<std::uint32_t> ready_;  // a ring; each rank is in it once at most
   std::size_t first_ready_ = 0;
   std::size_t ready_count_ = 0;
+  bool sweeping_ = false;
 };
 
 }  // namespace detail

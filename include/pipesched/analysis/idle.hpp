@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <utility>
 
 #include <pipesched/analysis/cost.hpp>
 #include <pipesched/graph/edge.hpp>
@@ -44,41 +45,51 @@ namespace detail {
 template <time_value T>
 class phase_tracker {
  public:
-  constexpr void gap(T length) noexcept { (first_backward_ ? since_forward_ : idle_.warmup) += length; }
+  constexpr void gap(T length) noexcept { gaps_ += length; }
   constexpr void op(bool forward, bool backward, T start, T end) noexcept {
-    if (backward && !first_backward_) first_backward_ = start;
+    if (backward && !first_backward_) {
+      first_backward_ = start;
+      warmup_ = std::exchange(gaps_, T{0});
+    }
     if (!forward) return;
     last_forward_ = end;
-    if (first_backward_) idle_.steady += since_forward_;
-    since_forward_ = 0;
+    if (first_backward_) steady_ += std::exchange(gaps_, T{0});
   }
 
+  /// \name For loops that keep the sums to themselves, over ops other than the first backward and the last forward
+  /// \{
+  [[nodiscard]] constexpr bool has_backward() const noexcept { return first_backward_.has_value(); }
+  [[nodiscard]] constexpr T gaps() const noexcept { return gaps_; }
+  [[nodiscard]] constexpr T steady() const noexcept { return steady_; }
+  constexpr void set(T gaps, T steady) noexcept {
+    gaps_ = gaps;
+    steady_ = steady;
+  }
+  /// \}
+
   /// What waits for the next forward to be attributed.
-  [[nodiscard]] constexpr T since_forward() const noexcept { return since_forward_; }
-  /// The gaps since `before`, `times` times more.
+  [[nodiscard]] constexpr T since_forward() const noexcept { return first_backward_ ? gaps_ : T{0}; }
+  /// The gaps since `before`, `times` times more. Precondition: the first backward is not between them.
   constexpr void repeat_since(phase_tracker const& before, std::int64_t times) noexcept {
-    auto const grow = [&](T& value, T then) { value += static_cast<T>(times) * (value - then); };
-    grow(idle_.warmup, before.idle_.warmup);
-    grow(idle_.steady, before.idle_.steady);
-    grow(since_forward_, before.since_forward_);
+    gaps_ += static_cast<T>(times) * (gaps_ - before.gaps_);
+    steady_ += static_cast<T>(times) * (steady_ - before.steady_);
   }
 
   /// The rank's idle time, the gap after its last op included.
   [[nodiscard]] constexpr idle_by_phase<T> idle(T finished) const noexcept {
-    auto result = idle_;
-    result.cooldown += since_forward_ + finished;
-    return result;
+    return {first_backward_ ? warmup_ : gaps_, steady_, since_forward() + finished};
   }
   /// The busy share of the steady phase, where there is one.
   [[nodiscard]] constexpr std::optional<double> steady_utilization() const noexcept {
     if (!first_backward_ || last_forward_ <= *first_backward_) return {};
     T const length = last_forward_ - *first_backward_;
-    return static_cast<double>(length - idle_.steady) / static_cast<double>(length);
+    return static_cast<double>(length - steady_) / static_cast<double>(length);
   }
 
  private:
-  idle_by_phase<T> idle_;
-  T since_forward_ = 0;
+  T gaps_ = 0;  // before the first backward, then since the last forward
+  T warmup_ = 0;
+  T steady_ = 0;
   T last_forward_ = 0;
   std::optional<T> first_backward_;
 };
