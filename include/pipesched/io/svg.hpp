@@ -83,7 +83,7 @@ class svg_picture {
     auto const look_at = [&](std::uint32_t first, std::uint32_t) {
       double const duration = double(times_.duration(node_id{first}));
       if (duration <= 0) return;
-      double const label = svg_text_width(looks_.labels()(graph_.node(node_id{first})).size()) + 2;
+      double const label = svg_text_width(looks_.labels()(graph_.node(node_id{first}))) + 2;
       sum += duration;
       ++blocks;
       longest = std::max(longest, label);

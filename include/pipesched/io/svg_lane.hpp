@@ -33,8 +33,24 @@ struct svg_scale {
 
 inline constexpr double svg_row_height = 24;
 
-/// Of a label; a little more than a browser takes, so that a label never touches the next op.
-[[nodiscard]] inline double svg_text_width(std::size_t characters) noexcept { return 6.1 * double(characters); }
+/// Of a label of ops or events in Helvetica or Arial, 10 pixels; a little more than a browser takes, so that a label
+/// never touches the next op.
+[[nodiscard]] inline double svg_text_width(std::string_view label) noexcept {
+  auto const width = [](char c) {
+    switch (c) {
+      case 'W': return 9.6;
+      case 'M':
+      case 'm': return 8.5;
+      case 'I':
+      case 'i': return 3.0;
+      case 'F': return 6.3;
+      default: return c == 'w' || (c >= 'A' && c <= 'Z') ? 7.4 : 5.8;
+    }
+  };
+  double sum = 0;
+  for (char const c : label) sum += width(c);
+  return sum;
+}
 
 /// A frame around a pair. One that is drawn narrow gets a thin line, or nothing would be seen of the pair.
 class svg_frames {
@@ -104,8 +120,8 @@ class svg_lane {
     op const o = graph_.node(node_id{n});
     double const width = double(times_.duration(node_id{n})) * scale_.per_time;
     auto label = looks_.labels()(o);
-    if (svg_text_width(label.size()) > width) label = fmt::format("{}", o.microbatch());
-    if (svg_text_width(label.size()) > width) label.clear();
+    if (svg_text_width(label) > width) label = fmt::format("{}", o.microbatch());
+    if (svg_text_width(label) > width) label.clear();
     return label;
   }
 

@@ -139,3 +139,11 @@ TEST_CASE("Ops at equal distances are one run", "[io][svg]") {
   CHECK(merged.runs()[1].count == 3);
   CHECK(merged.runs()[1].period == 3);
 }
+
+TEST_CASE("a label takes what its letters take") {
+  // Helvetica's, 10 pixels.
+  CHECK(detail::svg_text_width("W5") > 9.44 + 5.56);
+  CHECK(detail::svg_text_width("MF0") > 8.33 + 6.11 + 5.56);
+  CHECK(detail::svg_text_width("I10") > 2.78 + 2 * 5.56);
+  CHECK(detail::svg_text_width("I10") < detail::svg_text_width("W10") - 6);
+}
