@@ -71,7 +71,9 @@ class shape_list {
   explicit shape_list(plan_request const& request) : request_(request) {
     auto const& m = request.model;
     auto const& c = request.cluster;
+    // More stages than pieces leave some empty: not worth a try, but a layout may ask for it.
     pieces_ = m.layers + m.mtp_layers + 2;
+    if (auto const& layout = request.choices.layout) pieces_ = std::max(pieces_, std::int64_t(layout->stages.size()));
     auto const pipelines = chosen(request.choices.pipeline, divisors(c.gpus, pieces_));
     auto const tensors = chosen(request.choices.tensor, tensor_sizes());
     auto const contexts = chosen(request.choices.context, {1});

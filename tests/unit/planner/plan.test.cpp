@@ -407,6 +407,20 @@ TEST_CASE("a request is checked before it is tried") {
   CHECK_THROWS_AS(plan(request), parameter_error);
 }
 
+TEST_CASE("a given layout may have more stages than the model has pieces") {
+  auto request = small_request();
+  request.choices.layout = read_layout("E|(t|)*24||||||L").layout;
+  REQUIRE(request.choices.layout->stages.size() == 32);
+  request.choices.pipeline = {16};
+  request.choices.schedules = {"1f1b", "interleaved-1f1b"};
+  auto const result = plan(request);
+  REQUIRE_FALSE(result.entries.empty());
+  for (auto const& entry : result.entries) {
+    CHECK(entry.shape.pipeline * entry.shape.chunks == 32);
+    CHECK(read_layout(entry.layout).layout == request.choices.layout);
+  }
+}
+
 TEST_CASE("a given layout is used as it is") {
   auto request = small_request();
   request.choices.layout = read_layout("Et*5|t*7|t*6|t*6L").layout;
