@@ -150,13 +150,13 @@ class plan_writer {
   }
 
   /// Each rank goes forward in five arrays, and comes back to them when all others have been there: asks for what it
-  /// needs in a turn or two, beyond what there is of this turn.
+  /// needs in its next turn. More, and the first cache would not hold it for 64 ranks.
   [[gnu::always_inline]] constexpr void fetch_next_turn(rank_state const& at) const {
-    prefetch(ops_, at.node + 8);
-    prefetch(places_out_, 2 * (std::size_t{at.node} + 8));
-    prefetch(nodes_, at.node + 8);
-    prefetch(entries_, at.entry + 8);
-    prefetch(messages_, at.message + 3);
+    prefetch(ops_, at.node + 2);
+    prefetch(places_out_, 2 * (std::size_t{at.node} + 2));
+    prefetch(nodes_, at.node + 2);
+    prefetch(entries_, at.entry + 5);
+    prefetch(messages_, at.message + 2);
   }
   /// What many ranks need has left the first cache from turn to turn: asks for that of a rank some places further on.
   [[gnu::always_inline]] constexpr void fetch_rank_after(std::uint32_t rank) const {
