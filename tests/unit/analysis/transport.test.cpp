@@ -19,6 +19,7 @@
 #include <pipesched/schedules/registry.hpp>
 
 #include "support/built_in_schedules.hpp"
+#include "support/sanitized.hpp"
 
 using namespace pipesched;
 
@@ -83,18 +84,7 @@ std::vector<std::vector<op>> read_rows(char const* name) {
   return rows;
 }
 
-// A sanitizer makes the grid ten times slower, and finds what it can in a part of it.
-#if defined(__SANITIZE_ADDRESS__)
-constexpr int microbatch_step = 5;
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer)
-constexpr int microbatch_step = 5;
-#else
-constexpr int microbatch_step = 1;
-#endif
-#else
-constexpr int microbatch_step = 1;
-#endif
+constexpr int microbatch_step = test_support::sanitized ? 11 : 1;
 
 /// What `is_deadlock_free` says of a policy: where it is free, no built-in schedule hangs; elsewhere, one does.
 void check_claims(comm_policy policy) {
