@@ -107,6 +107,14 @@ std::int64_t compare_with_graph(both_ways const& s, Cost const& cost, memory_mod
 struct changing_cost {
   int operator()(op o, int rank) const { return int((o.microbatch() * 7 + rank * 3 + o.stage()) % 5); }
 };
+/// Scrambles what an op is: a time of its own for each, the same whenever it is asked.
+template <class T>
+struct scrambled_cost {
+  T unit;
+  T operator()(op o, int rank) const {
+    return unit * static_cast<T>((o.packed() + std::uint64_t(rank) + 1) * 0x9E3779B97F4A7C15 >> 58);
+  }
+};
 struct silent_cost {
   int operator()(op, int) const { return 1; }
 };
@@ -164,14 +172,11 @@ TEMPLATE_TEST_CASE("The figures without a graph are those of the graph", "[analy
 TEMPLATE_TEST_CASE("The figures are the graph's also where all ops take times of their own", "[analysis][folded]",
                    gpipe, one_f_one_b, eager_one_f_one_b, interleaved, looped_bfs, zb_h1, zb_h2, interleaved_zb, zb_v,
                    v_half, v_min, chimera, dual_pipe, dual_pipe_v, one_f_one_b_overlap, interleaved_overlap) {
-  // Scrambles what an op is; the same each time that it is asked.
-  auto const scrambled = [](op o, int rank) {
-    return (o.packed() + std::uint64_t(rank) + 1) * 0x9E3779B97F4A7C15 >> 58;
-  };
   for (int const P : {2, 6, 16})
     for (int const m : {2 * P, 96, 480}) {
-      compare_with_graph(TestType{P, m}, [&](op o, int rank) { return std::int64_t(scrambled(o, rank)); });
-      compare_with_graph(TestType{P, m}, [&](op o, int rank) { return 0.1 * double(scrambled(o, rank)); });
+      both_ways const s(TestType{P, m});
+      compare_with_graph(s, scrambled_cost<std::int64_t>{1});
+      compare_with_graph(s, scrambled_cost<double>{0.1});
     }
 }
 
