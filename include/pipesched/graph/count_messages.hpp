@@ -60,18 +60,22 @@ class message_counts {
   /// In one pass over the nodes of a graph with two places a node. False where the two ends of the links differ: a
   /// duplicate waits, but nothing is sent to it.
   [[nodiscard]] constexpr bool count_at_both_ends() {
+    auto const* const all_in = graph_.places_in();
+    auto const* const all_out = graph_.places_out_of_nodes();
+    auto* const states = nodes.data();
     std::size_t sent = 0;
     std::size_t received = 0;
     for (int rank = 0; rank < graph_.ranks(); ++rank) {
       rank_count count;
-      for (auto n = graph_.lane_begin(rank); n < graph_.lane_end(rank); ++n) {
-        auto const* const in = graph_.places_in() + 2 * std::size_t{n};
-        auto const* const out = graph_.places_out_of_nodes() + 2 * std::size_t{n};
+      auto const end = graph_.lane_end(rank);
+      for (auto n = graph_.lane_begin(rank); n < end; ++n) {
+        auto const* const in = all_in + 2 * std::size_t{n};
+        auto const* const out = all_out + 2 * std::size_t{n};
         auto const missing = std::uint32_t{is_message(in[0])} + std::uint32_t{is_message(in[1])};
         count.received += missing;
         count.sent += std::uint32_t{is_message(out[0])} + std::uint32_t{is_message(out[1])};
         bool const stuck = never_comes(in[0], n) || never_comes(in[1], n);
-        nodes[n] = node_state{missing + std::uint32_t{stuck}, none};
+        states[n] = node_state{missing + std::uint32_t{stuck}, none};
       }
       ranks[std::size_t(rank)] = count;
       sent += count.sent;
