@@ -110,6 +110,7 @@ TEST_CASE("a plan is the same for any number of threads") {
   auto none = request;
   none.cluster = cluster_spec::of(h100, 2);
   for (auto* each : {&request, &moe, &none}) {
+    if (test_support::sanitized && each == &moe) continue;
     choose_some(*each);
     each->threads = 1;
     auto const of_one = plan(*each);

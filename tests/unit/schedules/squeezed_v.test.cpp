@@ -18,7 +18,6 @@
 
 #include "support/catch.hpp"
 #include "support/recorded_orders.hpp"
-#include "support/sanitized.hpp"
 #include "support/schedule_faults.hpp"
 #include "support/uneven_times.hpp"
 
@@ -101,7 +100,7 @@ TEMPLATE_TEST_CASE("A squeezed V for uneven times is right, within memory, and s
   std::mt19937 random(4);
   std::int64_t span = 0;
   std::int64_t span_of_equal = 0;
-  for (int n = 0; n < (test_support::sanitized ? 40 : 200); ++n) {
+  for (int n = 0; n < 200; ++n) {
     auto const shape = draw_uneven(random);
     INFO(described(shape));
     TestType const uneven{shape.ranks, shape.microbatches, shape.times};
