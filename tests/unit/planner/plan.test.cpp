@@ -112,6 +112,7 @@ TEST_CASE("a plan is the same for any number of threads") {
   for (auto* each : {&request, &moe, &none}) {
     if (test_support::sanitized && each == &moe) continue;
     choose_some(*each);
+    if (test_support::sanitized) each->choices.schedules = {"1f1b"};
     each->threads = 1;
     auto const of_one = plan(*each);
     for (int const threads : {2, 3, 16}) {
