@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "support/built_in_schedules.hpp"
+#include "support/generator_shapes.hpp"
 
 #include <pipesched/schedules/registry.hpp>
 
@@ -8,14 +9,8 @@ namespace test_support {
 std::vector<pipesched::schedule> built_in_schedules(int ranks, int chunks, int microbatches) {
   std::vector<pipesched::schedule> all;
   pipesched::for_each_schedule([&]<class Generator>() {
-    Generator generator{};
-    generator.ranks = ranks;
-    generator.microbatches = microbatches;
-    if constexpr (requires { generator.chunks; })
-      generator.chunks = chunks;
-    else if (chunks != 1)
-      return;
-    if (!generator.check()) all.push_back(pipesched::generate(generator));
+    with_shape<Generator>(ranks, microbatches, chunks, 0,
+                          [&](auto const& generator) { all.push_back(pipesched::generate(generator)); });
   });
   return all;
 }
