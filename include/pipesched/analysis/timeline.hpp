@@ -116,11 +116,9 @@ class timeline {
       T const duration =
           pair ? pipesched::pair_time(cost, s.what, steps[at + 1].what, rank) : times.op_time(s.what, rank);
       limit.check("duration", duration);
-      for (auto const last = at + pair;; ++at) {
-        start[at] = begin;
-        end[at] = begin + duration;
-        if (at == last) break;
-      }
+      std::fill_n(start + at, 1 + pair, begin);
+      std::fill_n(end + at, 1 + pair, begin + duration);
+      at += pair;
       clock[s.lane] = begin + duration;
     }
     makespan_ = *std::max_element(clocks.begin(), clocks.end());

@@ -216,7 +216,7 @@ class execution_order {
     auto const* const places = graph.places_in();
     auto const nobody = std::uint32_t(steps_.size());
     auto missing = no_node;
-    for (; at.next < at.end;) {
+    while (at.next < at.end) {
       op const what = ops[at.next];
       auto const first = places[2 * std::size_t{at.next}];
       auto const second = places[2 * std::size_t{at.next} + 1];

@@ -103,7 +103,7 @@ std::int64_t compare_with_graph(both_ways const& s, Cost const& cost, memory_mod
   return effort.skipped_operations;
 }
 
-/// Times that depend on the microbatch, and times that do not but do not say so.
+/// Times that depend on the microbatch.
 struct changing_cost {
   int operator()(op o, int rank) const { return int((o.microbatch() * 7 + rank * 3 + o.stage()) % 5); }
 };
@@ -115,6 +115,7 @@ struct scrambled_cost {
     return unit * static_cast<T>((o.packed() + std::uint64_t(rank) + 1) * 0x9E3779B97F4A7C15 >> 58);
   }
 };
+/// Times that are the same for all microbatches but do not say so.
 struct silent_cost {
   int operator()(op, int) const { return 1; }
 };
