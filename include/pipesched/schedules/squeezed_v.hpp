@@ -5,6 +5,7 @@
 /// What V-Half and V-Min share: squeezed building blocks for any number of microbatches and any times.
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -14,77 +15,98 @@
 #include <pipesched/core/op.hpp>
 #include <pipesched/schedules/building_block.hpp>
 #include <pipesched/schedules/pass_times.hpp>
+#include <pipesched/schedules/squeezed_blocks.hpp>
 #include <pipesched/schedules/v_weight_filling.hpp>
 
 namespace pipesched {
 inline namespace v0 {
 namespace detail {
 
+/// Writes a rank's slots as ops. Which stage a weight is of is found here: of those that wait, the upper stage's first.
+class v_row_writer {
+ public:
+  constexpr v_row_writer(int rank, int ranks)
+      : next_{forward(stage_id{rank}, microbatch_id{0}), forward(stage_id{2 * ranks - 1 - rank}, microbatch_id{0})},
+        upper_weight_(next_[v_slot::upper_forward].as(op_kind::backward_weight)),
+        lower_weight_(next_[v_slot::lower_forward].as(op_kind::backward_weight)) {
+    next_[v_slot::upper_backward] = next_[v_slot::upper_forward].as(op_kind::backward_input);
+    next_[v_slot::lower_backward] = next_[v_slot::lower_forward].as(op_kind::backward_input);
+  }
+
+  template <op_sink Sink>
+  constexpr void operator()(v_slot::use use, Sink& out) {
+    bool const upper_waits = upper_weight_.microbatch() < next_[v_slot::upper_backward].microbatch();
+    op& next = use < v_slot::weight ? next_[use] : upper_waits ? upper_weight_ : lower_weight_;
+    out(next);
+    next = next.next_microbatch();
+  }
+  /// Goes on as if it had written that many more microbatches.
+  constexpr void skip(std::int64_t microbatches) {
+    for (op& next : next_) next = next.microbatches_later(microbatches);
+    upper_weight_ = upper_weight_.microbatches_later(microbatches);
+    lower_weight_ = lower_weight_.microbatches_later(microbatches);
+  }
+
+ private:
+  std::array<op, 4> next_;
+  op upper_weight_;
+  op lower_weight_;
+};
+
 /// The squeezed programs of a step. Between warm-up and cool-down they repeat with every microbatch, so no more
 /// microbatches are squeezed than these two need; the others are repetitions.
 class squeezed_v {
  public:
+  /// `wave`: by how many slots each rank is steady later than the rank before it.
   template <class Block>
-  constexpr squeezed_v(int ranks, std::int64_t microbatches, Block const& block)
-      : microbatches_(microbatches),
-        repetitions_(std::max<std::int64_t>(microbatches - (2 * std::int64_t{ranks} + 2), 0)) {
-    squeezed_blocks const blocks(ranks, microbatches - repetitions_, block);
-    rows_.resize(std::size_t(ranks));
-    for (int rank = 0; rank < ranks; ++rank) {
-      auto& r = rows_[std::size_t(rank)];
-      r.ops.reserve(std::size_t(6 * (microbatches - repetitions_)));
-      auto append = [&](op o) { r.ops.push_back(o); };
-      blocks.emit(rank, append);
-      // A place in the steady phase: behind the first backwards of the rank, before its last forwards.
-      op const steady = backward_input(stage_id{rank}, microbatch_id{ranks / 2});
-      if (repetitions_ > 0) r.steady = std::find(r.ops.begin(), r.ops.end(), steady) - r.ops.begin();
-    }
-  }
+  constexpr squeezed_v(int ranks, std::int64_t microbatches, Block const& block, int wave)
+      // As many as are in the pipeline together, and what is between the warm-up and the cool-down.
+      : repetitions_(std::max<std::int64_t>(microbatches - (block(0).lower_backward / building_block::period + 4), 0)),
+        blocks_(ranks, int(microbatches - repetitions_), block, wave) {}
 
-  [[nodiscard]] constexpr int ranks() const { return int(rows_.size()); }
-  [[nodiscard]] constexpr std::int64_t operations() const { return 6 * microbatches_; }
+  [[nodiscard]] constexpr int ranks() const { return blocks_.ranks(); }
 
   /// The program of a rank, what is repeated as such where the sink can take it so.
   template <op_sink Sink>
   constexpr void emit(int rank, Sink& out) const {
-    auto const& r = rows_[std::size_t(rank)];
-    auto const write = [&](std::int64_t begin, std::int64_t end, std::int64_t microbatches_later) {
-      for (auto n = begin; n < end; ++n) out(r.ops[std::size_t(n)].microbatches_later(microbatches_later));
-    };
-    auto const repetition = [&](std::int64_t number) { write(r.steady, r.steady + squeezed_blocks::period, number); };
-    write(0, r.steady, 0);
-    if constexpr (folding_sink<Sink>) {
-      if (repetitions_ > 0) {
+    v_row_writer write(rank, ranks());
+    auto const uses = blocks_.program(rank);
+    auto const steady = blocks_.steady_from(rank);
+    for (auto use : uses.first(steady)) write(use, out);
+    if (repetitions_ > 0) {
+      std::array<op, building_block::period> ops{};
+      auto store = [next = ops.begin()](op o) mutable { *next++ = o; };
+      for (auto ahead = write; auto use : uses.subspan(steady, ops.size())) ahead(use, store);
+      auto const repetition = [&](std::int64_t number) {
+        for (op o : ops) out(o.microbatches_later(number));
+      };
+      if constexpr (folding_sink<Sink>) {
         out.begin_run();
         repetition(0);
         out.next_iteration();
         repetition(1);
         out.end_run(repetitions_);
+      } else {
+        for (std::int64_t number = 0; number < repetitions_; ++number) repetition(number);
       }
-    } else {
-      for (std::int64_t number = 0; number < repetitions_; ++number) repetition(number);
+      write.skip(repetitions_);
     }
-    write(r.steady, std::int64_t(r.ops.size()), repetitions_);
+    for (auto use : uses.subspan(steady)) write(use, out);
   }
 
-  /// The n-th op of a rank.
-  [[nodiscard]] constexpr op at(int rank, std::int64_t n) const {
-    auto const& r = rows_[std::size_t(rank)];
-    if (n < r.steady) return r.ops[std::size_t(n)];
-    auto const repetition = std::min((n - r.steady) / squeezed_blocks::period, repetitions_);
-    op const first = r.ops[std::size_t(n - repetition * squeezed_blocks::period)];
-    return {first.kind(), stage_id{first.stage()}, microbatch_id{first.microbatch() + repetition}};
+  [[nodiscard]] constexpr std::int64_t operations() const {
+    return std::int64_t(blocks_.program(0).size()) + building_block::period * repetitions_;
+  }
+  /// What the n-th op of a rank is.
+  [[nodiscard]] constexpr v_slot::use at(int rank, std::int64_t n) const {
+    if (auto const steady = std::int64_t(blocks_.steady_from(rank)); n > steady)
+      n -= building_block::period * std::min((n - steady) / building_block::period, repetitions_);
+    return blocks_.program(rank)[std::size_t(n)];
   }
 
  private:
-  struct row {
-    std::vector<op> ops;
-    std::int64_t steady = 0;
-  };
-
-  std::int64_t microbatches_;
   std::int64_t repetitions_;
-  std::vector<row> rows_;
+  squeezed_blocks blocks_;
 };
 
 /// One step in time, with the forwards and backwards of `order` and the weights where `v_pipeline` puts them.
@@ -99,11 +121,11 @@ constexpr std::vector<instant> fill_weights(squeezed_v const& order, std::int64_
   for (std::int64_t left = 4 * microbatches * ranks; left > 0;)
     for (int rank = 0; rank < ranks; ++rank) {
       auto& n = next[std::size_t(rank)];
-      while (n < order.operations() && order.at(rank, n).kind() == op_kind::backward_weight) ++n;
+      while (n < order.operations() && order.at(rank, n) >= v_slot::weight) ++n;
       if (n == order.operations()) continue;
-      op const o = order.at(rank, n);
-      auto const way = o.stage() == rank ? v_way::lower : v_way::upper;
-      bool const forward = o.kind() == op_kind::forward;
+      auto const use = order.at(rank, n);
+      auto const way = use == v_slot::lower_forward || use == v_slot::lower_backward ? v_way::lower : v_way::upper;
+      bool const forward = v_slot::is_forward(use);
       if (!(forward ? pipeline.forward_has_input(rank, way) : pipeline.backward_has_input(rank, way))) continue;
       forward ? pipeline.fill_and_forward(rank, way) : pipeline.fill_and_backward(rank, way);
       ++n;
@@ -115,11 +137,11 @@ constexpr std::vector<instant> fill_weights(squeezed_v const& order, std::int64_
 }
 
 /// All programs of a schedule of squeezed building blocks.
-/// `memory`: the most chunks that a rank holds.
+/// `memory`: the most chunks that a rank holds. `wave`: see `squeezed_v`.
 template <class Block, rank_op_sink Sink>
 constexpr void emit_squeezed_v(int ranks, std::int64_t microbatches, pass_times const& times, std::int64_t memory,
-                               Block const& block, Sink& out) {
-  squeezed_v const order(ranks, microbatches, block);
+                               Block const& block, int wave, Sink& out) {
+  squeezed_v const order(ranks, microbatches, block, wave);
   if (times.equal()) {
     for (int rank = 0; rank < ranks; ++rank) {
       if constexpr (requires { out.row(rank); }) {

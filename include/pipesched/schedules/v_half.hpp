@@ -44,10 +44,10 @@ struct v_half {
 
   /// When a rank runs the first microbatch in the repeated pattern.
   [[nodiscard]] constexpr detail::building_block block(int rank) const {
-    std::int64_t const p = ranks;
-    std::int64_t const r = rank;
+    std::int32_t const p = ranks;
+    std::int32_t const r = rank;
     // Forwards go down at two slots a rank and up at one; so do backwards. For even P the two would meet in a slot.
-    std::int64_t const apart = p % 2 == 0 ? 3 : 0;
+    std::int32_t const apart = p % 2 == 0 ? 3 : 0;
     return {.lower_forward = 2 * r,
             .upper_forward = 3 * p - 2 - r,
             .upper_backward = 3 * p - 1 + apart + 2 * r,
@@ -63,7 +63,8 @@ struct v_half {
   }
   template <rank_op_sink Sink>
   constexpr void emit_all(Sink& out) const {
-    detail::emit_squeezed_v(ranks, microbatches, times, memory(), [&](int rank) { return block(rank); }, out);
+    constexpr int wave = 0;  // all ranks are steady in the same slot
+    detail::emit_squeezed_v(ranks, microbatches, times, memory(), [&](int rank) { return block(rank); }, wave, out);
   }
 };
 

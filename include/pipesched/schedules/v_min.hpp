@@ -44,10 +44,10 @@ struct v_min {
 
   /// When a rank runs the first microbatch in the repeated pattern.
   [[nodiscard]] constexpr detail::building_block block(int rank) const {
-    std::int64_t const p = ranks;
-    std::int64_t const r = rank;
+    std::int32_t const p = ranks;
+    std::int32_t const r = rank;
     // Down and up at one slot a rank, and back the same way. Where 3 divides P the two would meet in a slot.
-    std::int64_t const apart = p % 3 == 0 ? 2 : 0;
+    std::int32_t const apart = p % 3 == 0 ? 2 : 0;
     return {.lower_forward = r,
             .upper_forward = 2 * p - 1 - r,
             .upper_backward = 2 * p + apart + r,
@@ -63,7 +63,8 @@ struct v_min {
   }
   template <rank_op_sink Sink>
   constexpr void emit_all(Sink& out) const {
-    detail::emit_squeezed_v(ranks, microbatches, times, memory(), [&](int rank) { return block(rank); }, out);
+    constexpr int wave = 1;  // each rank is steady a slot after the one before it
+    detail::emit_squeezed_v(ranks, microbatches, times, memory(), [&](int rank) { return block(rank); }, wave, out);
   }
 };
 
