@@ -20,6 +20,7 @@
 #include <pipesched/graph/edge.hpp>
 #include <pipesched/graph/op_graph.hpp>
 #include <pipesched/graph/op_index.hpp>
+#include <pipesched/graph/pipeline_links.hpp>
 
 namespace pipesched {
 inline namespace v0 {
@@ -79,172 +80,23 @@ constexpr void check_skips(graph_options const& options, int stages) {
                              at_most("skip_connections.to", skip.to, stages - 1, "stages - 1")}));
 }
 
-/// A rule by which a consumer needs a producer of the same microbatch.
-struct dependency {
-  op_role consumer;
-  op_role producer;
-  int producer_stage;  ///< less the consumer's
-  edge_kind kind;
-  int in_place;   ///< which of the consumer's two places for edges into it is this one's
-  int out_place;  ///< and which of the producer's
-};
-
-/// What every pipeline has. No two that meet at a node have the same place there.
-struct pipeline {
-  static constexpr dependency activation{op_role::forward, op_role::forward, -1, edge_kind::activation, 0, 0};
-  static constexpr dependency gradient{op_role::gradient, op_role::gradient, +1, edge_kind::gradient, 0, 0};
-  static constexpr dependency stash{op_role::gradient, op_role::forward, 0, edge_kind::stash, 1, 1};
-  static constexpr dependency weight{op_role::weight, op_role::gradient, 0, edge_kind::weight, 0, 1};
-};
-
-/// Fills in a graph's edges.
-class edge_writer {
-  // Templates before their callers: clang 16 calls no other in constant expressions.
-  struct absent_op {
-    std::uint32_t node;
-    std::size_t sequence;
-    op expected;
-  };
-
-  struct node_range {
-    std::uint32_t first;
-    std::uint32_t length;
-    [[nodiscard]] constexpr bool contains(std::uint32_t node) const noexcept { return node - first < length; }
-  };
-
-  /// The nodes of the rank that has this one.
-  [[nodiscard]] constexpr node_range rank_around(std::uint32_t node) const noexcept {
-    auto const after = std::upper_bound(graph_.lane_begin.begin(), graph_.lane_begin.end(), node);
-    return {*(after - 1), *after - *(after - 1)};
-  }
-
-  constexpr void miss(std::uint32_t node, op_kind expected, int stage) {
-    op const o = graph_.nodes[node];
-    absent_.push_back(absent_op{node, absent_.size(),
-                                op(expected, stage_id{stage}, microbatch_id{o.microbatch()}, replica_id{o.replica()})});
-  }
-
-  template <dependency D>
-  constexpr void miss(std::uint32_t node, int stage) {
-    auto const expected = D.producer == op_role::forward  ? op_kind::forward
-                          : D.consumer == op_role::weight ? op_kind::backward_input
-                                                          : graph_.nodes[node].kind();
-    miss(node, expected, stage + D.producer_stage);
-  }
-  /// A full backward has done its weights already: no W may follow it.
-  template <edge_kind Kind>
-  [[nodiscard]] constexpr bool can_feed(std::uint32_t producer) const noexcept {
-    if (producer == op_index::none) return false;
-    return Kind != edge_kind::weight || graph_.nodes[producer].kind() == op_kind::backward_input;
-  }
-
-  /// One dependency of the ops of a stage, for microbatches `begin` to `end`. The inner loop goes on for as long as
-  /// nothing is missing and the consumers are on one rank, so that all it needs is in registers.
-  template <dependency D>
-  constexpr void connect_rows(int stage, std::int64_t begin, std::int64_t end) {
-    auto const* const consumers = index_.row(D.consumer, stage);
-    auto const* const producers = index_.row(D.producer, stage + D.producer_stage);
-    if (consumers == nullptr) return;
-    auto* const in = graph_.in.data() + D.in_place;
-    auto* const out = graph_.out.data() + D.out_place;
-    auto absent = std::int64_t{0};
-    for (auto b = begin; b < end;) {
-      if (consumers[b] == op_index::none || !can_feed<D.kind>(producers[b])) {
-        if (consumers[b] != op_index::none) miss<D>(consumers[b], stage);
-        ++absent;
-        ++b;
-        continue;
-      }
-      auto const rank = rank_around(consumers[b]);
-      do {
-        auto const consumer = consumers[b];
-        auto const producer = producers[b];
-        graph_link const link(0, D.kind, !rank.contains(producer));
-        in[2 * std::size_t{consumer}] = link.to(producer);
-        out[2 * std::size_t{producer}] = link.to(consumer);
-        ++b;
-      } while (b < end && rank.contains(consumers[b]) && can_feed<D.kind>(producers[b]));
-    }
-    graph_.links += std::size_t(end - begin - absent);
-  }
-
-  template <dependency D>
-  constexpr void connect_node_by(std::uint32_t node) {
-    op const o = graph_.nodes[node];
-    int const producer_stage = o.stage() + D.producer_stage;
-    if (!is_chunk_op(o.kind()) || role_of(o.kind()) != D.consumer) return;
-    if (D.producer_stage != 0 && (!options_.chain || producer_stage < 0 || producer_stage >= graph_.where.stages()))
-      return;
-    auto const producer = index_.find(D.producer, producer_stage, o.microbatch());
-    if (!can_feed<D.kind>(producer)) return miss<D>(node, o.stage());
-    bool const remote = !rank_around(node).contains(producer);
-    graph_.in[2 * std::size_t{node} + std::size_t(D.in_place)] = graph_link(producer, D.kind, remote);
-    if (index_.find(o) == node)
-      graph_.out[2 * std::size_t{producer} + std::size_t(D.out_place)] = graph_link(node, D.kind, remote);
-    ++graph_.links;
-  }
-
-  /// All dependencies of one node. A duplicate waits as the first does; what follows waits for the first alone.
-  constexpr void connect_node(std::uint32_t node) {
-    connect_node_by<pipeline::activation>(node);
-    connect_node_by<pipeline::gradient>(node);
-    connect_node_by<pipeline::stash>(node);
-    connect_node_by<pipeline::weight>(node);
-  }
-
+/// Adds to a pipeline's edges those of the options. Then a node may have more than two, and all are laid out anew.
+class extra_edges {
  public:
-  constexpr edge_writer(op_graph::parts& graph, op_index const& index, graph_options const& options)
-      : graph_(graph), index_(index), options_(options) {
-    graph.in_begin = {};
-    graph.out_begin = {};
-    graph.links = 0;
-    for (auto* links : {&graph.in, &graph.out}) {
-      links->resize_uninitialised(2 * graph.nodes.size());
-      std::fill(links->begin(), links->end(), graph_link::none());
-    }
-  }
+  constexpr extra_edges(op_graph::parts& graph, op_index const& index, graph_options const& options,
+                        missing_ops& missing)
+      : graph_(graph), index_(index), options_(options), missing_(missing) {}
 
-  /// The edges that every pipeline has: where there is a table of ops, row by row, so that an edge costs no search. A
-  /// few microbatches at a time, whose nodes stay in the cache from one row to the next.
-  constexpr void write_pipeline() {
-    if (graph_.nodes.size() == 0) return;
-    if (!index_.has_rows()) {
-      for (std::uint32_t node = 0; node < graph_.nodes.size(); ++node) connect_node(node);
-      return;
-    }
-    constexpr std::int64_t at_once = 1024;
-    int const stages = graph_.where.stages();
-    for (int stage = 0; stage < stages; ++stage)
-      for (std::int64_t b = 0; b < index_.microbatches(); b += at_once) {
-        auto const end = std::min(b + at_once, index_.microbatches());
-        bool const is_followed = options_.chain && stage + 1 < stages;
-        if (is_followed) connect_rows<pipeline::activation>(stage + 1, b, end);
-        if (is_followed) connect_rows<pipeline::gradient>(stage, b, end);
-        connect_rows<pipeline::stash>(stage, b, end);
-        connect_rows<pipeline::weight>(stage, b, end);
-      }
-    for (auto node : index_.duplicates()) connect_node(node);
-  }
-
-  /// Skip connections and the user's edges. Then a node may have more than two, and all edges are laid out anew.
-  constexpr void write_extra() {
-    auto const extra = list_extra();
+  constexpr void write() {
+    auto const extra = list();
     lay_out(graph_.in_begin, graph_.in, extra, &node_edge::to, &node_edge::from);
     lay_out(graph_.out_begin, graph_.out, extra, &node_edge::from, &node_edge::to);
     graph_.links += extra.size();
   }
 
-  constexpr void list_missing() {
-    detail::sort(absent_, [](absent_op const& a, absent_op const& b) {
-      return a.node != b.node ? a.node < b.node : a.sequence < b.sequence;
-    });
-    graph_.missing.clear();
-    for (auto const& a : absent_) graph_.missing.push_back(missing_producer{node_id{a.node}, a.expected});
-  }
-
  private:
   /// Node by node; of one node the skip connections first.
-  [[nodiscard]] constexpr std::vector<node_edge> list_extra() {
+  [[nodiscard]] constexpr std::vector<node_edge> list() {
     std::vector<node_edge> extra;
     for (std::uint32_t node = 0; node < graph_.nodes.size(); ++node) {
       op const o = graph_.nodes[node];
@@ -256,7 +108,7 @@ class edge_writer {
         if (o.stage() != consumer) continue;
         auto const from = index_.find(role_of(o.kind()), producer, o.microbatch());
         if (from == op_index::none)
-          miss(node, o.kind(), producer);
+          missing_.add(graph_, node, o.kind(), producer);
         else
           extra.push_back(node_edge{from, node, forward ? edge_kind::activation : edge_kind::gradient});
       }
@@ -288,7 +140,7 @@ class edge_writer {
       if (links[place] != graph_link::none()) all[next[place / 2]++] = links[place];
     for (auto const& e : extra) {
       if (!counts(e)) continue;
-      all[next[e.*here]++] = graph_link(e.*there, e.kind, !rank_around(e.*here).contains(e.*there));
+      all[next[e.*here]++] = graph_link(e.*there, e.kind, !rank_around(graph_, e.*here).contains(e.*there));
     }
     links = std::move(all);
   }
@@ -296,7 +148,7 @@ class edge_writer {
   op_graph::parts& graph_;
   op_index const& index_;
   graph_options const& options_;
-  std::vector<absent_op> absent_;
+  missing_ops& missing_;
 };
 
 /// A graph with all but its nodes and edges, in the memory of another.
@@ -311,14 +163,16 @@ constexpr op_graph::parts begin_graph(schedule const& s, op_graph::parts reuse) 
   return reuse;
 }
 
-/// A graph whose nodes are there, with its edges.
-constexpr op_graph connect(op_graph::parts graph, graph_options const& options) {
+/// A graph whose nodes are there, or in `elsewhere` and to be copied, with its edges.
+constexpr op_graph connect(op_graph::parts graph, graph_options const& options, std::span<op const> elsewhere = {}) {
   check_skips(options, graph.where.stages());
-  op_index const index(graph.nodes.view(), graph.where.stages(), graph.microbatches);
-  edge_writer edges(graph, index, options);
-  edges.write_pipeline();
-  if (!options.skip_connections.empty() || !options.edges.empty()) edges.write_extra();
-  edges.list_missing();
+  bool const copies = !elsewhere.empty();
+  op_index const index(copies ? elsewhere : graph.nodes.view(), graph.where.stages(), graph.microbatches,
+                       graph.lane_begin, copies ? graph.nodes.data() : nullptr);
+  missing_ops missing;
+  pipeline_linker(graph, index, options.chain, missing).link_nodes();
+  if (!options.skip_connections.empty() || !options.edges.empty()) extra_edges(graph, index, options, missing).write();
+  missing.list(graph.missing);
   return op_graph(std::move(graph));
 }
 
@@ -342,8 +196,7 @@ constexpr op_graph connect(op_graph::parts graph, graph_options const& options) 
 [[nodiscard]] constexpr op_graph build_graph(schedule const& s, op_graph&& reuse, graph_options const& options = {}) {
   auto graph = detail::begin_graph(s, std::move(reuse).take_parts());
   graph.nodes.resize_uninitialised(s.ops().size());
-  std::copy(s.ops().begin(), s.ops().end(), graph.nodes.begin());
-  return detail::connect(std::move(graph), options);
+  return detail::connect(std::move(graph), options, s.ops());
 }
 /// \}
 

@@ -53,6 +53,10 @@ struct edge {
   friend constexpr bool operator==(edge const&, edge const&) = default;
 };
 
+namespace detail {
+class two_links;
+}
+
 /// One end of a stored edge, in four bytes: the node at the other end, the kind, and whether the two ranks differ.
 /// Program and pair edges are not stored; they follow from the order of the nodes.
 class graph_link {
@@ -79,6 +83,8 @@ class graph_link {
   friend constexpr bool operator==(graph_link, graph_link) noexcept = default;
 
  private:
+  friend class detail::two_links;
+
   std::uint32_t bits_;
 };
 

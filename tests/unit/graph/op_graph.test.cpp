@@ -2,12 +2,18 @@
 #include "support/catch.hpp"
 
 #include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <map>
 #include <random>
 #include <string>
+#include <tuple>
 #include <vector>
 
+#include <pipesched/core/forward_only.hpp>
 #include <pipesched/graph/build_graph.hpp>
 #include <pipesched/graph/graph_builder.hpp>
+#include <pipesched/schedules/dual_pipe.hpp>
 #include <pipesched/schedules/gpipe.hpp>
 #include <pipesched/schedules/one_f_one_b.hpp>
 
@@ -39,6 +45,64 @@ std::vector<std::string> consumers(op_graph const& graph, op o) {
 }
 
 using texts = std::vector<std::string>;
+
+/// The edges of a pipeline, found op by op: each waits for the first op that does what it needs.
+std::vector<edge> edges_by_search(schedule const& s, std::size_t& missing) {
+  std::vector<edge> edges;
+  std::map<std::tuple<int, int, std::int64_t>, std::uint32_t> first;  // F, B or I, W; stage; microbatch
+  auto const kind_of = [](op o) {
+    return o.kind() == op_kind::forward ? 0 : o.kind() == op_kind::backward_weight ? 2 : 1;
+  };
+  auto const ops = s.ops();
+  for (std::uint32_t n = 0; n < ops.size(); ++n)
+    if (is_chunk_op(ops[n].kind())) first.emplace(std::tuple(kind_of(ops[n]), ops[n].stage(), ops[n].microbatch()), n);
+  for (std::uint32_t n = 0; n < ops.size(); ++n) {
+    auto const needs = [&](int kind, int stage, edge_kind why) {
+      if (stage < 0 || stage >= s.stages()) return;
+      auto const found = first.find(std::tuple(kind, stage, ops[n].microbatch()));
+      bool const is_there =
+          found != first.end() && (why != edge_kind::weight || ops[found->second].kind() == op_kind::backward_input);
+      if (is_there)
+        edges.push_back(edge{node_id{found->second}, node_id{n}, why});
+      else
+        ++missing;
+    };
+    if (!is_chunk_op(ops[n].kind())) continue;
+    if (kind_of(ops[n]) == 0) needs(0, ops[n].stage() - 1, edge_kind::activation);
+    if (kind_of(ops[n]) == 1) needs(1, ops[n].stage() + 1, edge_kind::gradient);
+    if (kind_of(ops[n]) == 1) needs(0, ops[n].stage(), edge_kind::stash);
+    if (kind_of(ops[n]) == 2) needs(1, ops[n].stage(), edge_kind::weight);
+  }
+  return edges;
+}
+
+void check_against_search(schedule const& s) {
+  auto const graph = build_graph(s);
+  std::size_t missing = 0;
+  auto const expected = edges_by_search(s, missing);
+  CHECK(graph.link_count() == expected.size());
+  CHECK(graph.missing().size() == missing);
+  std::vector<edge> in;
+  std::size_t out = 0;
+  std::size_t wrong = 0;
+  for (std::uint32_t n = 0; n < graph.size(); ++n) {
+    for (auto l : graph.links_in(node_id{n})) {
+      in.push_back(edge{node_id{l.node()}, node_id{n}, l.kind()});
+      wrong += l.remote() != (graph.rank_of(node_id{n}) != graph.rank_of(node_id{l.node()}));
+    }
+    for (auto l : graph.links_out(node_id{n})) {
+      ++out;
+      wrong += l.remote() != (graph.rank_of(node_id{n}) != graph.rank_of(node_id{l.node()}));
+      auto const back = graph.links_in(node_id{l.node()});
+      wrong += std::none_of(back.begin(), back.end(), [&](graph_link b) {
+        return b.node() == n && b.kind() == l.kind() && b.remote() == l.remote();
+      });
+    }
+  }
+  CHECK(in == expected);
+  CHECK(wrong == 0);
+  CHECK(out <= in.size());  // nothing waits for a duplicate
+}
 
 /// Writes one forward on each rank, of a stage and a microbatch that may not exist.
 struct anything {
@@ -100,6 +164,37 @@ TEST_CASE("Consumers are the mirror image of producers", "[graph]") {
     std::sort(in.begin(), in.end(), by_ends);
     std::sort(out.begin(), out.end(), by_ends);
     REQUIRE(in == out);
+  }
+}
+
+TEST_CASE("Links are those that a search finds, in schedules right and wrong", "[graph]") {
+  std::mt19937 random(11);
+  std::vector<schedule> made;
+  for (auto const& where : {placement::linear(1), placement::loop(3, 2), placement::v(2), placement::bidirectional(4)})
+    for (int const microbatches : {1, 5, 40})
+      made.push_back(test_support::random_schedule(where, microbatches, random));
+  made.push_back(generate(one_f_one_b{3, 700}));  // more than what is looked at together
+  made.push_back(generate(dual_pipe{4, 20}));     // two ranks to a stage
+  made.push_back(generate(dual_pipe{4, 700}));
+  made.push_back(generate(forward_only{gpipe{3, 5}}));
+  for (auto const& s : made) {
+    check_against_search(s);
+    for (int change = 0; change < 12; ++change) {
+      std::vector<std::vector<op>> programs;
+      for (int rank = 0; rank < s.ranks(); ++rank)
+        programs.emplace_back(s.program(rank).begin(), s.program(rank).end());
+      auto const pick = [&](std::size_t count) { return std::ptrdiff_t(random() % count); };
+      auto& from = programs[std::size_t(pick(programs.size()))];
+      if (from.empty()) continue;
+      auto const at = from.begin() + pick(from.size());
+      op const o = *at;
+      if (change % 4 == 0) *at = o.as(op_kind::backward_weight);
+      if (change % 4 == 1) *at = o.as(op_kind::unshard);
+      if (change % 4 == 2) from.erase(at);
+      auto& to = programs[std::size_t(pick(programs.size()))];
+      if (change % 4 >= 2) to.insert(to.begin() + pick(to.size() + 1), o);  // moved, or there twice
+      check_against_search(schedule(s.where(), s.microbatches(), programs));
+    }
   }
 }
 
