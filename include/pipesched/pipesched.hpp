@@ -77,7 +77,11 @@
 #include <pipesched/analysis/decorators.hpp>
 #include <pipesched/analysis/figures.hpp>
 #include <pipesched/analysis/folded.hpp>
+#include <pipesched/analysis/folded_cursor.hpp>
 #include <pipesched/analysis/folded_jump.hpp>
+#include <pipesched/analysis/folded_lap.hpp>
+#include <pipesched/analysis/folded_lap_plan.hpp>
+#include <pipesched/analysis/folded_lap_search.hpp>
 #include <pipesched/analysis/folded_layout.hpp>
 #include <pipesched/analysis/folded_order.hpp>
 #include <pipesched/analysis/folded_run.hpp>

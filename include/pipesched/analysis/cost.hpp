@@ -84,7 +84,10 @@ class duration_limit {
     bool in_bounds = duration >= T{0} && duration <= longest_;
     if constexpr (std::integral<T>)  // one comparison instead of two
       in_bounds = std::make_unsigned_t<T>(duration) <= std::make_unsigned_t<T>(longest_);
-    if (!in_bounds) refuse(parameter, duration);
+    if (!in_bounds) {
+      refuse(parameter, duration);
+      __builtin_unreachable();  // a loop keeps nothing for after it
+    }
   }
 
  private:

@@ -74,7 +74,8 @@ template <cost_model Cost = uniform_cost<>>
   detail::folded_order const order(folded, memory);
   if (!order.regular()) return {};
   detail::folded_layout<Cost> const layout(folded, cost);
-  detail::folded_run<Cost> run(layout, order);
+  bool const can_skip = detail::steady_state<Cost>::applies_to(layout);
+  detail::folded_run<Cost> run(layout, order, can_skip ? detail::pace::ahead : detail::pace::in_step);
   std::int64_t skipped = 0;
   if constexpr (detail::steady_state<Cost>::applies) {
     detail::steady_state<Cost> steady(run);
@@ -88,10 +89,9 @@ template <cost_model Cost = uniform_cost<>>
       run.stop_at_end();
       return unconnected ? !run.all_stopped() : more;
     };
-    for (; run_on(); visits += visits / 2) skipped += steady.jump();
-  } else {
-    while (run.run(detail::unlimited)) {
-    }
+    for (; can_skip && run_on(); visits += visits / 2) skipped += steady.jump();
+  }
+  while (run.run(detail::unlimited)) {
   }
   if (!run.all_stopped()) return {};
 

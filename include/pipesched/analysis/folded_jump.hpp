@@ -37,7 +37,12 @@ class steady_state {
   using T = time_of<Cost>;
   static constexpr bool applies = same_for_all_microbatches<Cost>;
 
-  constexpr explicit steady_state(folded_run<Cost>& run) : run_(&run), exact_(times_are_exact(run.of())) {}
+  /// Whether a state that repeats does so for ever.
+  [[nodiscard]] static constexpr bool applies_to(folded_layout<Cost> const& layout) {
+    return applies && times_are_exact(layout);
+  }
+
+  constexpr explicit steady_state(folded_run<Cost>& run) : run_(&run), exact_(applies_to(run.of())) {}
 
   /// Runs on from cut to cut until the state repeats, and jumps as far as all programs go on. Returns the number of ops
   /// that it left out; 0 where a program does not repeat long enough, or the cuts that follow this place are none that

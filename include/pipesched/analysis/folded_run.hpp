@@ -12,6 +12,7 @@
 #include <vector>
 
 #include <pipesched/analysis/cost.hpp>
+#include <pipesched/analysis/folded_lap_search.hpp>
 #include <pipesched/analysis/folded_layout.hpp>
 #include <pipesched/analysis/folded_order.hpp>
 #include <pipesched/analysis/folded_state.hpp>
@@ -21,6 +22,10 @@
 namespace pipesched {
 inline namespace v0 {
 namespace detail {
+
+/// How far ranks run ahead of others, where nothing keeps them from it: by some ops, so that all take few visits; or as
+/// little as possible. Ranks that come ahead by many ops go on so, in waves that take long to come round.
+enum class pace : std::uint8_t { ahead, in_step };
 
 /// Every rank runs for as long as its inputs are there and its outputs have room. What comes out does not depend on
 /// the order in which ranks are chosen: each takes from its channels in its own order.
@@ -33,12 +38,13 @@ class folded_run {
   using T = time_of<Cost>;
   using layout = folded_layout<Cost>;
   using rank_state = folded_rank_state<T>;
-  static constexpr std::size_t first_capacity = 16;
   static constexpr std::int64_t never = unlimited;
 
   /// Keeps references to both.
-  constexpr folded_run(layout const& of, folded_order const& order) : layout_(&of), order_(&order) {
-    for (auto const& ends : of.channels()) channels_.push_back({ends.producer, ends.consumer, first_capacity});
+  constexpr folded_run(layout const& of, folded_order const& order, pace how)
+      : layout_(&of), order_(&order), pace_(how), laps_(of, ranks_, channels_) {
+    std::size_t const capacity = how == pace::in_step ? 1 : 16;
+    for (auto const& ends : of.channels()) channels_.push_back({ends.producer, ends.consumer, capacity});
     auto const connected = [&](std::uint32_t c) { return c == no_channel ? nullptr : &channels_[c]; };
     for (auto const& c : of.classes())
       actions_.push_back({{connected(c.in[0]), connected(c.in[1])},
@@ -49,14 +55,10 @@ class folded_run {
                           c.forward,
                           c.backward,
                           c.pair});
-    for (auto const& of_rank : of.ranks()) {
+    while (ranks_.size() < of.ranks().size()) {
       rank_state added{};
       added.ops = of.ops(int(ranks_.size()));
-      added.round = of_rank.begin;
-      if (of_rank.begin < of_rank.end) {
-        added.run = of.rounds()[of_rank.begin].begin;
-        enter_run(added);
-      }
+      added.enter_program(of, ranks_.size());
       ranks_.push_back(added);
     }
     ready_.assign(ranks_.size(), 0);
@@ -94,7 +96,11 @@ class folded_run {
     while (visits > 0) {
       if (sweeping_) {
         visits -= all;
-        if (4 * sweep() < all) stop_sweeping();
+        auto const ran = sweep();
+        if (4 * ran >= all)
+          visits -= laps_.swept(visits);
+        else if (!grow_for_more_than(ran))
+          stop_sweeping();
       } else {
         auto const at_once = std::min(visits, 4 * all);
         visits -= at_once;
@@ -140,16 +146,35 @@ class folded_run {
     return ready_count_ > 0;
   }
 
-  /// Visits all ranks in turn. Returns how many of them ran anything. Where most do, this costs less than to keep a
-  /// list of those that can: which rank comes next, and how far it comes, is nearly the same from one sweep to the
-  /// next.
+  /// Where more than so many ranks wait for room, makes it: they have to be ahead of others by more.
+  constexpr bool grow_for_more_than(std::int64_t ran) {
+    auto const waits = [](channel<T> const& c) { return c.producer_waits && c.full(); };
+    if (std::count_if(channels_.begin(), channels_.end(), waits) <= ran) return false;
+    for (auto& c : channels_)
+      if (std::exchange(c.producer_waits, false) && c.full()) c.grow();
+    return true;
+  }
+
+  /// Visits all ranks, from the last one on. Returns how many of them ran anything. Where most do, this costs less than
+  /// to keep a list of those that can: which rank comes next, and how far it comes, is nearly the same from one sweep
+  /// to the next.
   constexpr std::int64_t sweep() {
     std::int64_t ran = 0;
-    for (auto number = std::uint32_t(ranks_.size()); number-- > 0;) ran += visit<false>(number);
+    // In step, first every other rank, then those between: one does not wait for the one just before it, and a
+    // processor can have several in work.
+    int const by = pace_ == pace::in_step ? 2 : 1;
+    for (int first = 1; first <= by; ++first)
+      for (int number = int(ranks_.size()) - first; number >= 0; number -= by) {
+        auto const operations = visit<false>(std::uint32_t(number));
+        if (operations == 0) continue;
+        ++ran;
+        laps_.visited(std::uint32_t(number), operations);
+      }
     return ran;
   }
   constexpr void stop_sweeping() {
     sweeping_ = false;
+    laps_.stop();
     for (auto& c : channels_) c.consumer_waits = c.producer_waits = false;
     for (std::size_t r = 0; r < ranks_.size(); ++r) make_ready(std::uint32_t(r));
   }
@@ -166,14 +191,14 @@ class folded_run {
     return true;
   }
 
-  /// Runs a rank for as long as it can. Returns whether it ran anything. `Wakes`: those that wait for it become ready.
+  /// Runs a rank for as long as it can. Returns how many ops that were. `Wakes`: those that wait for it become ready.
   template <bool Wakes>
-  [[gnu::always_inline]] constexpr bool visit(std::uint32_t number) {
+  [[gnu::always_inline]] constexpr std::int64_t visit(std::uint32_t number) {
     auto& r = ranks_[number];
     auto const before = r.position;
     while (run_until<Wakes>(number, r, r.halt) && run_watched<Wakes>(number, r)) {
     }
-    return r.position != before;
+    return r.position - before;
   }
   /// Runs the watched block of a rank, if there is one before it stops.
   template <bool Wakes>
@@ -215,7 +240,7 @@ class folded_run {
       if (++now.at == r.pattern_end) {
         r.at = r.pattern;
         if (++r.iteration == r.times) {
-          next_run(number);
+          r.next_run(*layout_, number);
           now.later = lateness(r);
         }
         now.at = r.at;
@@ -241,7 +266,7 @@ class folded_run {
       }
     for (std::size_t member = 0; member < Members; ++member)
       if (auto* const out = does.out[member]; out && out->full()) {
-        if constexpr (Wakes) out->producer_waits = true;
+        out->producer_waits = true;
         return false;
       }
     now.start = now.clock;
@@ -315,31 +340,9 @@ class folded_run {
     r.halt = std::min(r.stop, r.watch);
   }
 
-  constexpr void enter_run(rank_state& r) {
-    auto const& run = layout_->runs()[r.run];
-    r.pattern = layout_->blocks().data() + run.begin;
-    r.pattern_end = layout_->blocks().data() + run.end;
-    r.at = r.pattern;
-    r.iteration = 0;
-    r.times = run.times;
-  }
-
-  constexpr void next_run(std::uint32_t number) {
-    auto& r = ranks_[number];
-    auto const& round = layout_->rounds()[r.round];
-    if (++r.run == round.end) {
-      r.run = round.begin;
-      if (++r.turn == round.times) {
-        r.turn = 0;
-        if (++r.round == layout_->ranks()[number].end) return;
-        r.run = layout_->rounds()[r.round].begin;
-      }
-    }
-    enter_run(r);
-  }
-
   layout const* layout_;
   folded_order const* order_;
+  pace pace_;
   std::vector<rank_state> ranks_;
   std::vector<channel<T>> channels_;
   std::vector<action> actions_;       // by class
@@ -347,6 +350,7 @@ class folded_run {
   std::size_t first_ready_ = 0;
   std::size_t ready_count_ = 0;
   bool sweeping_ = false;
+  lap_search<Cost> laps_;
 };
 
 }  // namespace detail

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include <pipesched/analysis/cost.hpp>
+#include <pipesched/analysis/folded_cursor.hpp>
 #include <pipesched/analysis/folded_layout.hpp>
 #include <pipesched/analysis/idle.hpp>
 #include <pipesched/core/folded_program.hpp>
@@ -46,6 +47,12 @@ class channel {
     mask_ = 2 * mask_ + 1;
   }
 
+  /// Goes on as if so many had been put and as many taken; what is in it is `at` to be set.
+  constexpr void pass(std::uint32_t count) noexcept {
+    put_ += count;
+    taken_ += count;
+  }
+
   bool consumer_waits = false;  ///< for something to take
   bool producer_waits = false;  ///< for room
 
@@ -60,23 +67,15 @@ class channel {
 
 /// Where a rank is, and what is known of it so far.
 template <time_value T>
-struct folded_rank_state {
-  block const* at = nullptr;           ///< its next block
-  block const* pattern = nullptr;      ///< of the run that it is in
-  block const* pattern_end = nullptr;  ///< of that
-  std::int64_t iteration = 0;          ///< of the run
-  std::int64_t times = 0;              ///< of the run
-  std::int64_t position = 0;           ///< ops run
-  std::int64_t halt = 0;               ///< where it stops, or is watched: the nearer one
+struct folded_rank_state : folded_cursor {
+  std::int64_t position = 0;  ///< ops run
+  std::int64_t halt = 0;      ///< where it stops, or is watched: the nearer one
   T clock = 0;
   std::array<T, 2> waiting = {};  ///< idle time before activations and gradients
   phase_tracker<T> phases = {};
   T busy = 0;  // beside neither the clock nor the gaps: g++ would keep both in one register and unpack them each time
   bool is_ready = false;
   folded_op const* ops = nullptr;  ///< of its program
-  std::int64_t turn = 0;           ///< of the round
-  std::uint32_t run = 0;           ///< which
-  std::uint32_t round = 0;         ///< which
   std::int64_t stop = 0;
   std::int64_t watch = 0;  ///< the next op at which more is asked than its end
   T first_start = 0;
