@@ -41,64 +41,73 @@ struct v_load {
 
   /// One slot with that forward or backward, or with a weight where one waits. Returns what runs.
   constexpr v_slot::use pass(v_slot::use what) {
-    if (what >= v_slot::weight) what = waiting > 0 ? v_slot::weight : v_slot::idle;
+    if (what >= v_slot::weight) what = free_slot();
     change_by(what, 1);
     return what;
   }
+  [[nodiscard]] constexpr v_slot::use free_slot() const { return waiting > 0 ? v_slot::weight : v_slot::idle; }
   constexpr void undo(v_slot::use what) { change_by(what, -1); }
 
   friend constexpr bool operator==(v_load, v_load) = default;
 
  private:
+  static constexpr std::array<std::int8_t, 6> held_by{1, 1, 0, 0, -1, 0};
+  static constexpr std::array<std::int8_t, 6> waiting_by{0, 0, 1, 1, -1, 0};
+
   constexpr void change_by(v_slot::use what, std::int32_t times) {
-    held += times * (int{v_slot::is_forward(what)} - int{what == v_slot::weight});
-    waiting += times * (int{v_slot::is_backward(what)} - int{what == v_slot::weight});
+    held += times * held_by[what];
+    waiting += times * waiting_by[what];
   }
 };
 
-/// A rank's blocks as they repeat, slot after slot, with each weight in the first free one.
+/// A rank's blocks as they repeat, with each weight in the first free slot.
 class repeated_block {
  public:
   constexpr repeated_block(building_block const& of, std::int32_t microbatches)
-      : first_{of.lower_forward, of.upper_forward, of.upper_backward, of.lower_backward},
-        left_{microbatches, microbatches, microbatches, microbatches} {
+      : first_{of.lower_forward, of.upper_forward, of.upper_backward, of.lower_backward}, microbatches_(microbatches) {
     in_period_.fill(v_slot::idle);
     for (auto what : {v_slot::lower_forward, v_slot::upper_forward, v_slot::upper_backward, v_slot::lower_backward})
       in_period_[std::size_t(first_[what] % building_block::period)] = what;
   }
 
+  /// The forward or backward in a slot, which is at some place of its period; `idle` where there is none. `count`: how
+  /// many of each there were before.
+  [[nodiscard]] constexpr v_slot::use at(std::int32_t slot, std::size_t place,
+                                         std::array<std::int32_t, 4> const& count) const {
+    auto const what = in_period_[place];
+    if (what == v_slot::idle || slot < first_[what] || count[what] == microbatches_) return v_slot::idle;
+    return what;
+  }
   /// The slot from which on nothing runs any more. The blocks leave two slots of a period free for the weights of its
   /// two backwards, so that no more than two wait at the end.
   [[nodiscard]] constexpr std::int32_t end() const {
-    return *std::max_element(first_.begin(), first_.end()) + building_block::period * (left_[0] - 1) + 1 + 2;
+    return *std::max_element(first_.begin(), first_.end()) + building_block::period * (microbatches_ - 1) + 1 + 2;
   }
-  /// The most that the rank holds: once all four kinds of ops run, it holds no more from one period to the next.
+  /// The most that the rank holds.
   [[nodiscard]] constexpr std::int32_t most_held() const {
-    auto block = *this;
-    std::int32_t most = 0;
-    for (auto t = block.slot_; t < first_[v_slot::lower_backward] + 2 * building_block::period; ++t) {
-      block.next();
-      most = std::max(most, block.now_.held);
+    // It lets go of nothing before the first backward, and holds no more from period to period once all kinds run.
+    auto const begin = first_[v_slot::upper_backward];
+    auto const end = first_[v_slot::lower_backward] + 2 * building_block::period;
+    std::array<std::int32_t, 4> count{};
+    v_load now;
+    for (auto what : {v_slot::lower_forward, v_slot::upper_forward}) {
+      auto const until_then = (begin - first_[what] + building_block::period - 1) / building_block::period;
+      count[what] = std::clamp(until_then, 0, microbatches_);
+      now.held += count[what];
+    }
+    std::int32_t most = now.held;
+    for (auto t = begin; t < end; ++t) {
+      auto const what = now.pass(at(t, std::size_t(t % building_block::period), count));
+      if (what < v_slot::weight) ++count[what];
+      most = std::max(most, now.held);
     }
     return most;
   }
 
-  /// What runs in the next slot.
-  constexpr v_slot::use next() {
-    auto what = in_period_[place_];
-    if (what != v_slot::idle && (slot_ < first_[what] || left_[what]-- <= 0)) what = v_slot::idle;
-    ++slot_;
-    place_ = place_ + 1 == in_period_.size() ? 0 : place_ + 1;
-    return now_.pass(what);
-  }
-
  private:
   std::array<std::int32_t, 4> first_;
-  std::array<std::int32_t, 4> left_;
+  std::int32_t microbatches_;
   std::array<v_slot::use, building_block::period> in_period_{};
-  std::size_t place_ = 0;
-  std::int32_t slot_ = 0;
-  v_load now_;
 };
 
 }  // namespace detail

@@ -8,10 +8,11 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <limits>
 #include <span>
+#include <utility>
 #include <vector>
 
+#include <pipesched/core/buffer.hpp>
 #include <pipesched/schedules/building_block.hpp>
 
 namespace pipesched {
@@ -31,15 +32,14 @@ class squeezed_blocks : v_slot {
   template <class Block>
   constexpr squeezed_blocks(int ranks, int microbatches, Block const& block, int wave)
       : ranks_(ranks), microbatches_(microbatches), steady_(std::size_t(ranks), 0) {
-    std::vector<repeated_block> blocks;
+    std::vector<squeezed_rank> repeated;
     for (int rank = 0; rank < ranks; ++rank) {
-      blocks.emplace_back(block(rank), microbatches);
-      slots_ = std::max(slots_, blocks.back().end());
+      repeated.push_back({.block = repeated_block(block(rank), microbatches)});
+      slots_ = std::max(slots_, repeated.back().block.end());
     }
-    uses_.assign(std::size_t(slots_) * std::size_t(ranks), v_slot::idle);
-    squeeze_around_weights(blocks);
-    take_idle_slots_out();
-    squeeze_cool_down();
+    uses_.assign(std::size_t(slots_ + 1) * std::size_t(ranks), v_slot::idle);
+    squeeze_around_weights(std::move(repeated));
+    squeeze_cool_down(take_idle_slots_out());
     write_programs(wave);
     uses_ = {};
     ran_at_ = {};
@@ -97,42 +97,51 @@ class squeezed_blocks : v_slot {
 
   /// A rank whose blocks are squeezed, up to some slot.
   struct squeezed_rank {
+    repeated_block block;
+    std::array<std::int32_t const*, 4> inputs{};  // of each kind: the slot of the last one
     std::array<std::int32_t, 4> count{};
     std::array<std::int32_t, 4> last{-1, -1, -1, -1};            // slot of the last op of each kind
     std::array<std::int32_t, 4> last_backwards{-1, -1, -1, -1};  // the last slots with a backward, in order
     std::int32_t last_weight = -1;
-    v_load now;
+    v_load now{};
     std::int32_t end = 0;         // no slot from here on is in use
     std::int32_t last_full = -1;  // the last slot after which it holds as much as it may
     std::int32_t fullest = -1;    // the slot behind that after which it holds most,
     std::int32_t held_then = 0;   // and how much that is, at most
   };
 
-  constexpr void squeeze_around_weights(std::vector<repeated_block>& blocks) {
-    for (auto const& block : blocks) most_held_ = std::max(most_held_, block.most_held());
-    std::vector<squeezed_rank> squeezed(blocks.size());
+  constexpr void squeeze_around_weights(std::vector<squeezed_rank> squeezed) {
+    for (int rank = 0; rank < ranks_; ++rank) {
+      auto& r = squeezed[std::size_t(rank)];
+      most_held_ = std::max(most_held_, r.block.most_held());
+      for (auto what : {lower_forward, upper_forward, upper_backward, lower_backward}) {
+        auto const input = input_of(rank, what);
+        r.inputs[what] = enters(rank, what) ? &r.last[what] : &squeezed[std::size_t(input.rank)].last[input.what];
+      }
+    }
     mobility moves(microbatches_);
-    for (std::int32_t t = 0; t < slots_; ++t)
+    for (std::int32_t t = 0; t < slots_; ++t) {
+      auto const place = std::size_t(t % building_block::period);
       for (int rank = 0; rank < ranks_; ++rank) {
-        auto const what = blocks[std::size_t(rank)].next();
-        if (what == idle) continue;
         auto& r = squeezed[std::size_t(rank)];
+        auto what = r.block.at(t, place, r.count);
+        if (what == idle) what = r.now.free_slot();
+        if (what == idle) continue;
         bool const warms_up = moves.warms_up(rank, what);
         bool const cools_down = moves.cools_down(what, what < weight ? r.count[what]++ : 0);
         auto at = t;
         if (warms_up || cools_down) {
-          auto from = what == weight ? r.last_weight : r.last[what];
-          if (what == weight) {  // behind the backward that has waited longest; see `repeated_block::end`
-            from = std::max(from, r.last_backwards[r.last_backwards.size() - std::size_t(r.now.waiting)]);
-          } else if (!enters(rank, what)) {  // a neighbour runs its next op of a kind more than a slot later
-            auto const input = input_of(rank, what);
-            from = std::max(from, squeezed[std::size_t(input.rank)].last[input.what]);
-          }
+          // Behind the last one of its kind, and the backward of the weight (no more than two wait, see
+          // `repeated_block::end`) or the input (a neighbour runs its next op of a kind more than a slot later).
+          auto from = what == weight ? std::max(r.last_weight,
+                                                r.last_backwards[r.last_backwards.size() - std::size_t(r.now.waiting)])
+                                     : std::max(r.last[what], *r.inputs[what]);
           if (is_forward(what)) from = r.now.held < most_held_ ? std::max(from, r.last_full) : t;
           at = first_free(rank, from + 1, t);
         }
         put(rank, r, what, at);
       }
+    }
   }
 
   /// The first idle slot in [from, t), else t.
@@ -164,9 +173,9 @@ class squeezed_blocks : v_slot {
       raise_held(rank, r, at);
     } else {
       auto& slots = r.last_backwards;
-      auto const after = std::upper_bound(slots.begin() + 1, slots.end(), at);
-      std::copy(slots.begin() + 1, after, slots.begin());
-      *(after - 1) = std::max(*(after - 1), at);
+      std::size_t place = 0;
+      for (; place + 1 < slots.size() && slots[place + 1] < at; ++place) slots[place] = slots[place + 1];
+      slots[place] = std::max(slots[place], at);
     }
   }
 
@@ -202,52 +211,73 @@ class squeezed_blocks : v_slot {
 
   /// A rank that runs in order what it finds in its slots, as early as it can.
   struct eager_rank {
-    std::array<std::int32_t, 4> count{};
-    v_load now;
-    std::int32_t next = 0;  // slot of what it runs next
+    std::array<std::int32_t, 6> count{};          // by use
+    std::array<std::int32_t, 6> before{};         // the same before the slot where it ran last or waited
+    std::array<std::int32_t const*, 6> inputs{};  // of each use: how many may have run
+    v_load now{};
+    v_slot::use const* next = nullptr;  // what it runs next
   };
+
+  constexpr std::vector<eager_rank> ready_to_run() {
+    // Behind all slots stands a weight that never runs, so that no rank looks further.
+    std::fill_n(&use(slots_, 0), ranks_, weight);
+    std::vector<eager_rank> eager(std::size_t(ranks_), eager_rank{});
+    for (std::size_t rank = 0; rank < eager.size(); ++rank) {
+      auto& r = eager[rank];
+      bool const is_first = rank == 0;
+      bool const is_last = rank + 1 == eager.size();
+      r.inputs[lower_forward] = is_first ? &microbatches_ : &eager[rank - 1].before[lower_forward];
+      r.inputs[upper_forward] = is_last ? &r.count[lower_forward] : &eager[rank + 1].count[upper_forward];
+      r.inputs[upper_backward] = is_first ? &r.count[upper_forward] : &eager[rank - 1].before[upper_backward];
+      r.inputs[lower_backward] = is_last ? &r.count[upper_backward] : &eager[rank + 1].count[lower_backward];
+      r.inputs[weight] = &weights_;
+      r.next = uses_.data() + rank;
+      while (*r.next == idle) r.next += ranks_;
+    }
+    return eager;
+  }
 
   /// Takes all idle slots out that no input needs, and then puts each weight in the first free slot.
   /// `write(t, rank, use, microbatch)` takes what comes of it.
   template <class Write>
   constexpr void run_eagerly(std::vector<eager_rank>& eager, Write&& write) {
+    auto const ranks = std::size_t(ranks_);
     std::int32_t t = 0;
-    for (auto left = std::int64_t{6} * microbatches_ * ranks_; left > 0; ++t) {
-      // How many ops of each kind a rank's neighbours have run before this slot, or what gives the input at the ends.
-      std::array<std::int32_t, 4> above{microbatches_, 0, eager.front().count[upper_forward], 0};
-      std::array<std::int32_t, 4> const end{0, eager.back().count[lower_forward], 0,
-                                            eager.back().count[upper_backward]};
-      for (int rank = 0; rank < ranks_; ++rank) {
-        auto& r = eager[std::size_t(rank)];
-        auto const& below = rank + 1 < ranks_ ? eager[std::size_t(rank) + 1].count : end;
-        while (r.next < slots_ && use(r.next, rank) == idle) ++r.next;
-        auto what = r.next < slots_ ? use(r.next, rank) : idle;
-        auto const before = r.count;
-        auto const n = before[what % 4];
-        if (what < weight) {
-          bool const has_input = (what == lower_forward || what == upper_backward ? above : below)[what] > n;
-          r.count[what] += has_input;
-          if (!has_input) what = idle;
+    for (auto left = std::int64_t{6} * microbatches_ * ranks_; left > 0; ++t)
+      for (std::size_t rank = 0; rank < ranks; ++rank) {
+        auto& r = eager[rank];
+        r.before[lower_forward] = r.count[lower_forward];
+        r.before[upper_backward] = r.count[upper_backward];
+        auto what = *r.next;
+        auto const n = r.count[what];
+        if (n < *r.inputs[what]) {
+          ++r.count[what];
+          do r.next += ranks;
+          while (*r.next == idle);
+        } else {
+          what = idle;
         }
-        r.next += what != idle;
         what = r.now.pass(what);
         left -= what != idle;
-        write(t, rank, what, n);
-        above = before;
+        write(t, int(rank), what, n);
       }
-    }
     slots_ = t;
   }
 
-  constexpr void take_idle_slots_out() {
-    ran_at_.assign(4 * std::size_t(microbatches_) * std::size_t(ranks_), 0);
+  /// Returns how far all ranks were when the last microbatch entered.
+  constexpr std::vector<eager_rank> take_idle_slots_out() {
     most_held_ = 0;
-    std::vector<eager_rank> eager(std::size_t(ranks_), eager_rank{});
+    auto eager = ready_to_run();
+    std::vector<eager_rank> at_last_entry;
     run_eagerly(eager, [&](std::int32_t t, int rank, v_slot::use what, std::int32_t n) {
       use(t, rank) = what;
-      if (what < weight) ran_at(rank, what, n) = t;
+      if (!is_forward(what)) return;
       most_held_ = std::max(most_held_, eager[std::size_t(rank)].now.held);
+      if (!enters(rank, what) || n < microbatches_ - 1) return;
+      at_last_entry = eager;
+      last_entry_ = t;
     });
+    return at_last_entry;
   }
 
   constexpr void write_programs(int wave) {
@@ -256,7 +286,7 @@ class squeezed_blocks : v_slot {
     std::vector<std::size_t> next;
     for (int rank = 0; rank < ranks_; ++rank) next.push_back(std::size_t(rank) * length);
     auto steady = slots_;
-    std::vector<eager_rank> eager(std::size_t(ranks_), eager_rank{});
+    auto eager = ready_to_run();
     run_eagerly(eager, [&](std::int32_t t, int rank, v_slot::use what, std::int32_t n) {
       auto const r = std::size_t(rank);
       if (rank == 0 && what == lower_backward && n == 1) steady = t;
@@ -268,32 +298,66 @@ class squeezed_blocks : v_slot {
   /// A rank whose cool-down is squeezed, up to some slot.
   struct cooled_rank {
     std::array<std::int32_t, 4> count{};
-    v_load now;
-    std::int32_t last_forward = -1;
-    std::int32_t first_idle = 0;  // no slot between the last forward and this one is idle
+    v_load now{};
+    std::int32_t last_forward = -1;  // or a later slot
+    std::int32_t first_idle = 0;     // no slot between the last forward and this one is idle
   };
 
   /// Moves forwards and backwards of the cool-down once more, with the weights wherever there is room for them.
-  constexpr void squeeze_cool_down() {
-    std::vector<cooled_rank> cooled(std::size_t(ranks_), cooled_rank{});
+  constexpr void squeeze_cool_down(std::vector<eager_rank> const& at_last_entry) {
+    std::vector<cooled_rank> cooled;
+    for (std::size_t rank = 0; rank < at_last_entry.size(); ++rank) {
+      auto const& r = at_last_entry[rank];
+      cooled.push_back({{r.count[0], r.count[1], r.count[2], r.count[3]}, r.now, last_entry_});
+    }
+    find_inputs_of(cooled);
     mobility moves(microbatches_);
-    for (std::int32_t t = 0; t < slots_; ++t)
-      for (int rank = 0; rank < ranks_; ++rank) {
+    if (cooled.front().count[lower_backward] > 0) moves.warms_up(0, lower_backward);
+    moves.cools_down(lower_forward, microbatches_ - 1);
+    for (auto t = last_entry_; t < slots_; ++t)
+      for (int rank = t == last_entry_ ? 1 : 0; rank < ranks_; ++rank) {
         auto& r = cooled[std::size_t(rank)];
         auto what = use(t, rank);
         if (what < weight) {
           auto const n = r.count[what]++;
           moves.warms_up(rank, what);
-          if (moves.cools_down(what, n)) {
-            auto const at = squeeze_in(rank, r, what, n, t);
-            ran_at(rank, what, n) = at;
-            if (at < t) continue;
-          }
+          auto const at = moves.cools_down(what, n) ? squeeze_in(rank, r, what, n, t) : t;
+          ran_at(rank, what, n) = at;
+          if (at < t) continue;
         }
         what = r.now.pass(what);
         use(t, rank) = what;
         if (is_forward(what)) r.last_forward = t;
       }
+  }
+
+  /// Finds the slots of those ops before the last entry that others behind it look for: the inputs of ops that have not
+  /// run, and the last one of each kind.
+  constexpr void find_inputs_of(std::vector<cooled_rank> const& cooled) {
+    ran_at_.resize_uninitialised(4 * std::size_t(microbatches_) * std::size_t(ranks_));
+    std::vector<std::array<std::int32_t, 4>> known;  // from which microbatch on
+    std::vector<std::array<std::int32_t, 4>> needed;
+    for (auto const& r : cooled) known.push_back(r.count);
+    for (auto count : known) {
+      for (auto& n : count) n = std::max(n - 1, 0);
+      needed.push_back(count);
+    }
+    for (int rank = 0; rank < ranks_; ++rank)
+      for (auto what : {lower_forward, upper_forward, upper_backward, lower_backward}) {
+        if (enters(rank, what)) continue;
+        auto const input = input_of(rank, what);
+        auto& n = needed[std::size_t(input.rank)][input.what];
+        n = std::min(n, cooled[std::size_t(rank)].count[what]);
+      }
+    for (int rank = 0; rank < ranks_; ++rank) {
+      auto& from = known[std::size_t(rank)];
+      auto const& to = needed[std::size_t(rank)];
+      // Rank 0 has run the last entry already.
+      for (auto t = last_entry_ - (rank > 0); t >= 0; --t) {
+        if (from[0] <= to[0] && from[1] <= to[1] && from[2] <= to[2] && from[3] <= to[3]) break;
+        if (auto const what = use(t, rank); what < weight) ran_at(rank, what, --from[what]) = t;
+      }
+    }
   }
 
   /// Moves an op from slot `t` to the first slot without another forward or backward from which the row keeps to the
@@ -361,10 +425,12 @@ class squeezed_blocks : v_slot {
 
   int ranks_;
   std::int32_t microbatches_;
+  std::int32_t weights_ = 2 * microbatches_;  // of a rank
   std::int32_t slots_ = 0;
   std::int32_t most_held_ = 0;
+  std::int32_t last_entry_ = 0;
   std::vector<v_slot::use> uses_;      // by slot and rank
-  std::vector<std::int32_t> ran_at_;   // by microbatch, rank and kind of op: its slot
+  buffer<std::int32_t> ran_at_;        // by microbatch, rank and kind of op: its slot
   std::vector<v_slot::use> programs_;  // by rank and op
   std::vector<std::size_t> steady_;    // by rank
 };
