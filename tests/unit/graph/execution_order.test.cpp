@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "support/catch.hpp"
 
+#include <algorithm>
+#include <numeric>
 #include <random>
 #include <string>
 #include <vector>
@@ -24,31 +26,56 @@ constexpr bool one_f_one_b_runs() {
 }
 static_assert(one_f_one_b_runs());
 
+/// All nodes are in the order, each behind what it waits for and a pair side by side.
+void require_order(op_graph const& graph) {
+  execution_order const order(graph);
+  REQUIRE(order.complete());
+  REQUIRE(order.cycle(graph).empty());
+  std::vector<std::size_t> position(graph.size());
+  for (std::size_t i = 0; i < order.steps().size(); ++i) {
+    auto const& step = order.steps()[i];
+    position[order.node(i).value] = i;
+    REQUIRE(order.position(order.node(i)) == i);
+    REQUIRE(int(step.lane) == graph.lane_of(order.node(i)));
+    REQUIRE(step.what == graph.node(order.node(i)));
+  }
+  for (std::uint32_t n = 0; n < graph.size(); ++n) {
+    for (auto e : graph.producers(node_id{n}))
+      if (e.kind != edge_kind::pair) REQUIRE(position[e.from.value] < position[n]);
+    if (auto mate = graph.partner(node_id{n}))
+      REQUIRE(position[std::max(mate->value, n)] == position[std::min(mate->value, n)] + 1);
+  }
+}
+
 }  // namespace
 
 TEST_CASE("Every edge of a valid schedule points forward in the order", "[graph]") {
   std::mt19937 random(11);
   for (auto const& where : {placement::linear(1), placement::linear(4), placement::loop(3, 2), placement::v(3),
                             placement::bidirectional(4), placement::custom(2, 3, 1, {1, 0, 1})})
-    for (int m : {1, 2, 6}) {
-      auto const graph = build_graph(test_support::random_schedule(where, m, random));
-      execution_order const order(graph);
-      REQUIRE(order.complete());
-      REQUIRE(order.cycle(graph).empty());
-      std::vector<std::size_t> position(graph.size());
-      for (std::size_t i = 0; i < order.steps().size(); ++i) {
-        auto const& step = order.steps()[i];
-        position[order.node(i).value] = i;
-        REQUIRE(order.position(order.node(i)) == i);
-        REQUIRE(int(step.lane) == graph.lane_of(order.node(i)));
-        REQUIRE(step.what == graph.node(order.node(i)));
-      }
-      for (std::uint32_t n = 0; n < graph.size(); ++n) {
-        for (auto e : graph.producers(node_id{n}))
-          if (e.kind != edge_kind::pair) REQUIRE(position[e.from.value] < position[n]);
-        if (auto mate = graph.partner(node_id{n}))
-          REQUIRE(position[std::max(mate->value, n)] == position[std::min(mate->value, n)] + 1);
-      }
+    for (int m : {1, 2, 6}) require_order(build_graph(test_support::random_schedule(where, m, random)));
+}
+
+TEST_CASE("An order is found whatever way the ranks are numbered", "[graph]") {
+  std::mt19937 random(7);
+  for (int ranks : {1, 2, 63, 64, 65, 130})
+    for (int m : {1, 5, 150}) {
+      auto const along_the_stages = generate(one_f_one_b{ranks, m});
+      std::vector<int> rank_of(std::size_t(ranks), 0);
+      std::iota(rank_of.begin(), rank_of.end(), 0);
+      auto const require_order_of_numbering = [&] {
+        std::vector<std::vector<op>> programs(rank_of.size());
+        for (int stage = 0; stage < ranks; ++stage) {
+          auto const program = along_the_stages.program(stage);
+          programs[std::size_t(rank_of[std::size_t(stage)])].assign(program.begin(), program.end());
+        }
+        require_order(build_graph(schedule(placement::custom(ranks, ranks, 1, rank_of), m, programs)));
+      };
+      require_order_of_numbering();
+      std::reverse(rank_of.begin(), rank_of.end());
+      require_order_of_numbering();
+      std::shuffle(rank_of.begin(), rank_of.end(), random);
+      require_order_of_numbering();
     }
 }
 
