@@ -65,6 +65,7 @@
 #include <pipesched/graph/op_graph.hpp>
 #include <pipesched/graph/op_groups.hpp>
 #include <pipesched/graph/op_index.hpp>
+#include <pipesched/graph/order_search.hpp>
 #include <pipesched/graph/pipeline_links.hpp>
 #include <pipesched/graph/plan_communication.hpp>
 #include <pipesched/graph/plan_writer.hpp>

@@ -217,7 +217,7 @@ class order_search {
   /// first. Ends where nothing can go on, or where more visits were in vain than nodes have run.
   constexpr void run_in_waves() {
     int const last = int(lanes_.size()) - 1;
-    int const depth = std::min(64, last + 1);
+    int const depth = std::min(24, last + 1);  // a deeper way down fits no cache where rows are a power of two long
     std::size_t in_vain = 0;
     std::uint32_t before = 0;
     do {
