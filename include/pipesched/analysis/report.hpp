@@ -75,7 +75,7 @@ template <time_value T, cost_model Cost>
 constexpr std::optional<start_cause> cause_of_event_start(op_graph const& graph, timeline<T> const& times,
                                                           Cost const& cost, std::size_t position) {
   auto const& order = times.order();
-  for (graph_link l : graph.links_in(order.node(position))) {
+  for (graph_link l : graph.links_in(order.node(graph, position))) {
     auto const from = order.position(node_id{l.node()});
     if (arrives_at(graph, times, cost, from, l, order.steps()[position].lane, times.starts()[position]))
       return start_cause{l.kind(), from};
@@ -117,6 +117,7 @@ constexpr void report_ranks(op_graph const& graph, timeline<T> const& times, Cos
     }
     auto& rank = ranks[r];
     auto& now = progress[r];
+    auto const first = std::size_t(graph.lane_begin(int(steps[at].lane))) + std::size_t(rank.operations);  // its node
     T const start = times.starts()[at];
     T const end = times.ends()[at];
     if (rank.operations == 0) rank.first_start = start;
@@ -132,7 +133,7 @@ constexpr void report_ranks(op_graph const& graph, timeline<T> const& times, Cos
     std::int64_t chunk_forwards = 0;
     for (auto member = at; member < after; ++member) {
       op const o = steps[member].what;
-      int const layer = graph.layer(order.node(member));
+      int const layer = graph.layer(node_id{first + (member - at)});
       bool const is_forward = pass_of(o.kind()) == pass::forward;
       (is_forward ? forward : backward) = true;
       if (o.in_pair()) forward = backward = true;  // a lowered pair is one block, whichever its event is
@@ -147,7 +148,7 @@ constexpr void report_ranks(op_graph const& graph, timeline<T> const& times, Cos
       ++rank.operations;
     }
     for (auto member = at; member < after; ++member)
-      now.held -= memory.freed(steps[member].what, graph.layer(order.node(member)));
+      now.held -= memory.freed(steps[member].what, graph.layer(node_id{first + (member - at)}));
     now.phases.op(forward, backward, start, end);
     now.warmup.block(chunk_forwards, backward, forward && backward);
     at = after;

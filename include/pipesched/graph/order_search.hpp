@@ -49,7 +49,6 @@ namespace detail {
 /// What an execution order consists of.
 struct order_parts {
   buffer<step> steps = {};
-  buffer<std::uint32_t> nodes = {};      // of each step
   buffer<std::uint32_t> positions = {};  // of each node
   std::vector<further_wait> further_waits = {};
   std::size_t count = 0;  // of the steps that could be found
@@ -67,12 +66,15 @@ class order_search {
  public:
   constexpr order_search(op_graph const& graph, order_parts& found) : graph_(graph), found_(found) {
     found.steps.resize_uninitialised(graph.size());
-    found.nodes.resize_uninitialised(graph.size());
     found.positions.resize_uninitialised(graph.size() + 1);
     std::fill(found.positions.begin(), found.positions.end(), pending);
     found.positions[graph.size()] = graph_link::none().node();  // of nobody, which has always run
     found.further_waits.clear();
     found.blocked.clear();
+    ops_ = graph.nodes().data();
+    places_ = graph.places_in();
+    steps_ = found.steps.data();
+    positions_ = found.positions.data();
     for (int lane = 0; lane < graph.lanes(); ++lane)
       lanes_.push_back(cursor{graph.lane_begin(lane), graph.lane_end(lane), graph.lane_begin(lane), no_lane});
   }
@@ -115,9 +117,8 @@ class order_search {
 
   template <bool Waking>
   constexpr void run_node(run_state& at, op what, graph_link awaited) {
-    found_.steps[at.count] = step{what, at.lane, awaited};
-    found_.nodes[at.count] = at.next;
-    auto& position = found_.positions[at.next];
+    steps_[at.count] = step{what, at.lane, awaited};
+    auto& position = positions_[at.next];
     if constexpr (Waking) {
       auto const waiting = position & ~pending_bit;
       *at.woken = waiting;  // whether anyone waits is as good as random to the processor, so nothing branches on it
@@ -138,25 +139,19 @@ class order_search {
   /// the next one waits for, or `no_node`.
   template <bool Waking>
   [[gnu::always_inline]] constexpr std::uint32_t run_plain_nodes(run_state& at) {
-    auto const* const ops = graph_.nodes().data();
-    auto const* const places = graph_.places_in();
-    auto const* const positions = found_.positions.data();
     auto const nobody = std::uint32_t(graph_.size());
-    auto missing = no_node;
     while (at.next < at.end) {
-      op const what = ops[at.next];
-      auto const first = places[2 * std::size_t{at.next}];
-      auto const second = places[2 * std::size_t{at.next} + 1];
-      auto const first_position = positions[std::min(first.node(), nobody)];
-      auto const second_position = positions[std::min(second.node(), nobody)];
-      if (!has_run(first_position | second_position)) {
-        missing = Waking && has_run(first_position) ? second.node() : first.node();
-        break;
-      }
+      op const what = ops_[at.next];
+      auto const first = places_[2 * std::size_t{at.next}];
+      auto const second = places_[2 * std::size_t{at.next} + 1];
+      auto const first_position = positions_[std::min(first.node(), nobody)];
+      auto const second_position = positions_[std::min(second.node(), nobody)];
+      if (!has_run(first_position | second_position))
+        return Waking && has_run(first_position) ? second.node() : first.node();
       if (what.overlaps_next() || on_other_rank(second, second_position) != graph_link::none()) break;
       run_node<Waking>(at, what, on_other_rank(first, first_position));
     }
-    return missing;
+    return no_node;
   }
 
   /// Whether a lane's program says already that the other end of a link has run, so that there is nothing to wait for.
@@ -170,7 +165,7 @@ class order_search {
                                      graph_link& awaited) {
     for (graph_link l : links) {
       if (follows(l, at.begin, at.next)) continue;
-      auto const other = found_.positions[l.node()];
+      auto const other = positions_[l.node()];
       if (!has_run(other)) return l.node();
       if (awaited == graph_link::none())
         awaited = l.to(other);
@@ -205,7 +200,7 @@ class order_search {
   constexpr std::uint32_t run_lane(run_state& at) {
     auto missing = no_node;
     while (at.next < at.end && missing == no_node) {
-      if (graph_.places_in() != nullptr) missing = run_plain_nodes<Waking>(at);
+      if (places_ != nullptr) missing = run_plain_nodes<Waking>(at);
       if (at.next < at.end && missing == no_node) missing = run_block<Waking>(at);
     }
     return missing;
@@ -235,15 +230,15 @@ class order_search {
     constexpr int at_once = 8;  // ops in a line of the cache
     for (int n = 0; n < nodes; n += at_once) {
       auto const node = std::size_t{lane.next} + std::size_t(n);
-      prefetch(graph_.nodes().data(), node);
-      if (graph_.places_in() != nullptr) prefetch(graph_.places_in(), 2 * node);
-      prefetch(found_.positions.data(), node);
+      prefetch(ops_, node);
+      if (places_ != nullptr) prefetch(places_, 2 * node);
+      prefetch(positions_, node);
     }
   }
 
   /// Runs the lanes from `first` down to the one after `last`, each as far as it can, until one cannot go on.
   constexpr void run_downwards(int first, int last) {
-    bool const plain = graph_.places_in() != nullptr;
+    bool const plain = places_ != nullptr;
     for (auto lane = first; lane > last; --lane) {
       auto& at = lanes_[std::size_t(lane)];
       auto const count = count_;
@@ -280,8 +275,8 @@ class order_search {
 
       run_state state{lane, at.begin, at.end, at.next, count_, top};
       if (auto const missing = run_lane<true>(state); missing != no_node) {
-        at.next_waiting = found_.positions[missing] & ~pending_bit;
-        found_.positions[missing] = pending_bit | lane;
+        at.next_waiting = positions_[missing] & ~pending_bit;
+        positions_[missing] = pending_bit | lane;
       }
       at.next = state.next;
       count_ = state.count;
@@ -305,12 +300,16 @@ class order_search {
   /// The first link of a lane's next block whose other end has not run.
   [[nodiscard]] constexpr graph_link const* first_wait(cursor const& at, std::uint32_t node) const noexcept {
     for (graph_link const& l : graph_.links_in(node_id{node}))
-      if (!follows(l, at.begin, at.next) && !has_run(found_.positions[l.node()])) return &l;
+      if (!follows(l, at.begin, at.next) && !has_run(positions_[l.node()])) return &l;
     return nullptr;
   }
 
   op_graph const& graph_;
   order_parts& found_;
+  op const* ops_;
+  graph_link const* places_;  // null where a node may have more than two
+  step* steps_;
+  std::uint32_t* positions_;
   std::vector<cursor> lanes_;
   std::uint32_t count_ = 0;
 };

@@ -34,10 +34,10 @@ void require_order(op_graph const& graph) {
   std::vector<std::size_t> position(graph.size());
   for (std::size_t i = 0; i < order.steps().size(); ++i) {
     auto const& step = order.steps()[i];
-    position[order.node(i).value] = i;
-    REQUIRE(order.position(order.node(i)) == i);
-    REQUIRE(int(step.lane) == graph.lane_of(order.node(i)));
-    REQUIRE(step.what == graph.node(order.node(i)));
+    position[order.node(graph, i).value] = i;
+    REQUIRE(order.position(order.node(graph, i)) == i);
+    REQUIRE(int(step.lane) == graph.lane_of(order.node(graph, i)));
+    REQUIRE(step.what == graph.node(order.node(graph, i)));
   }
   for (std::uint32_t n = 0; n < graph.size(); ++n) {
     for (auto e : graph.producers(node_id{n}))
@@ -89,7 +89,7 @@ TEST_CASE("An order in the memory of another is that of its own graph", "[graph]
     order = execution_order(graph, std::move(order));
     REQUIRE(order.steps().size() == fresh.steps().size());
     REQUIRE(order.further_waits().size() == fresh.further_waits().size());
-    for (std::size_t i = 0; i < graph.size(); ++i) REQUIRE(order.node(i) == fresh.node(i));
+    for (std::size_t i = 0; i < graph.size(); ++i) REQUIRE(order.node(graph, i) == fresh.node(graph, i));
   }
 }
 
