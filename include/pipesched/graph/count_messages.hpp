@@ -106,7 +106,14 @@ class message_counts {
   /// Whether a link into a node is from an op of its own rank that does not come before it.
   [[nodiscard]] constexpr bool never_comes(graph_link in, std::uint32_t node) const noexcept {
     if (in.remote() || in.node() + 1 < node) return false;
-    return in.node() >= node || graph_.node(node_id{in.node()}).overlaps_next();
+    return in.node() >= node || (graph_.node(node_id{in.node()}).overlaps_next() && ends_pair(node));
+  }
+  /// Whether a node after one that opens a pair is in that pair: not where the one before is the end of a pair itself.
+  [[nodiscard]] constexpr bool ends_pair(std::uint32_t node) const noexcept {
+    auto const begin = graph_.lane_begin(graph_.lane_of(node_id{node}));
+    bool ends = false;
+    for (auto n = node; n > begin && graph_.node(node_id{n - 1}).overlaps_next(); --n) ends = !ends;
+    return ends;
   }
 
   op_graph const& graph_;

@@ -324,6 +324,22 @@ TEST_CASE("a schedule that cannot run has no plan") {
   CHECK_THROWS_AS(plan_communication(gpipe{2, 2}, comm_policy::custom), parameter_error);
 }
 
+TEST_CASE("the end of a pair that is marked like a beginning begins no other pair") {
+  auto const F = [](int s, int b) { return forward(stage_id{s}, microbatch_id{b}); };
+  auto const B = [](int s, int b) { return backward(stage_id{s}, microbatch_id{b}); };
+  auto const made = [&](op end) {
+    return schedule(placement::linear(2), 2,
+                    {{F(0, 0), F(0, 1), B(0, 0), B(0, 1)}, {F(1, 0), B(1, 0).overlapping_next(), end, B(1, 1)}});
+  };
+  for (auto const policy : all_policies) {
+    auto const plan = plan_communication(made(F(1, 1).overlapping_next()), policy);
+    auto const plain = plan_communication(made(F(1, 1)), policy);
+    CHECK(rows_of(plan)[0] == rows_of(plain)[0]);
+    CHECK(row_text(plan, 1) == row_text(plain, 1));
+    CHECK(fault_of(plan, made(F(1, 1).overlapping_next())) == "");
+  }
+}
+
 TEST_CASE("a plan that is read equals the plan that was written") {
   for (auto policy : {comm_policy::eager, comm_policy::just_in_time, comm_policy::parity}) {
     auto const plan = plan_communication(interleaved{.ranks = 3, .microbatches = 5, .chunks = 2}, policy);
