@@ -20,6 +20,8 @@
 #include <pipesched/core/schedule.hpp>
 #include <pipesched/core/schedule_builder.hpp>
 #include <pipesched/core/sort.hpp>
+#include <pipesched/core/vector.hpp>
+#include <pipesched/core/view.hpp>
 #include <pipesched/core/writer.hpp>
 
 #include <pipesched/schedules/building_block.hpp>

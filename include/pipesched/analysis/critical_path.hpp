@@ -6,10 +6,10 @@
 
 #include <algorithm>
 #include <optional>
-#include <vector>
 
 #include <pipesched/analysis/cost.hpp>
 #include <pipesched/analysis/timeline.hpp>
+#include <pipesched/core/vector.hpp>
 #include <pipesched/graph/op_graph.hpp>
 
 namespace pipesched {
@@ -50,9 +50,9 @@ template <time_value T, cost_model Cost>
 /// several, the one that follows the program where it can. Of an overlapped pair the member that was waited for, or
 /// that waited, stands for both.
 template <time_value T, cost_model Cost>
-[[nodiscard]] constexpr std::vector<critical_step> critical_path(op_graph const& graph, timeline<T> const& times,
-                                                                 Cost const& cost) {
-  std::vector<critical_step> path;
+[[nodiscard]] constexpr detail::vector<critical_step> critical_path(op_graph const& graph, timeline<T> const& times,
+                                                                    Cost const& cost) {
+  detail::vector<critical_step> path;
   if (graph.size() == 0) return path;
   node_id at{0};
   for (std::uint32_t n = 0; n < graph.size(); ++n)

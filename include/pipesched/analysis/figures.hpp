@@ -14,6 +14,7 @@
 #include <pipesched/analysis/idle.hpp>
 #include <pipesched/core/op.hpp>
 #include <pipesched/core/placement.hpp>
+#include <pipesched/core/vector.hpp>
 
 namespace pipesched {
 inline namespace v0 {
@@ -22,11 +23,11 @@ inline namespace v0 {
 template <time_value T>
 struct rank_report {
   int rank;
-  std::vector<stage_copy> stages;  ///< by replica, then stage
-  std::int64_t operations;         ///< nodes of its compute stream
-  T busy;                          ///< sum of the durations on the compute stream, a pair counted once
-  T idle;                          ///< makespan - busy
-  T first_start;                   ///< 0 for a rank without ops
+  detail::vector<stage_copy> stages;  ///< by replica, then stage
+  std::int64_t operations;            ///< nodes of its compute stream
+  T busy;                             ///< sum of the durations on the compute stream, a pair counted once
+  T idle;                             ///< makespan - busy
+  T first_start;                      ///< 0 for a rank without ops
   T last_end;
   idle_by_phase<T> idle_phase;
   idle_by_cause<T> idle_cause;
@@ -101,7 +102,7 @@ template <time_value T>
 constexpr int report_placement(placement const& where, std::vector<rank_report<T>>& ranks) {
   int chunks = 0;
   for (int replica = 0; replica < where.replicas(); ++replica) {
-    std::vector<int> held(ranks.size(), 0);
+    vector<int> held(ranks.size(), 0);
     for (int stage = 0; stage < where.stages(); ++stage) {
       auto const r = std::size_t(where.rank_of(stage, replica));
       ranks[r].stages.push_back(stage_copy{stage, replica});

@@ -7,11 +7,11 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <vector>
 
 #include <pipesched/analysis/cost.hpp>
 #include <pipesched/core/folded_program.hpp>
 #include <pipesched/core/op.hpp>
+#include <pipesched/core/vector.hpp>
 #include <pipesched/graph/edge.hpp>
 
 namespace pipesched {
@@ -90,12 +90,12 @@ class folded_layout {
 
   /// Of all ranks.
   [[nodiscard]] constexpr std::int64_t operations() const noexcept { return operations_; }
-  [[nodiscard]] constexpr std::vector<rank_rounds> const& ranks() const noexcept { return ranks_; }
-  [[nodiscard]] constexpr std::vector<block_round> const& rounds() const noexcept { return rounds_; }
-  [[nodiscard]] constexpr std::vector<block_run> const& runs() const noexcept { return runs_; }
-  [[nodiscard]] constexpr std::vector<block> const& blocks() const noexcept { return blocks_; }
-  [[nodiscard]] constexpr std::vector<block_class<T>> const& classes() const noexcept { return classes_; }
-  [[nodiscard]] constexpr std::vector<channel_ends> const& channels() const noexcept { return channels_; }
+  [[nodiscard]] constexpr vector<rank_rounds> const& ranks() const noexcept { return ranks_; }
+  [[nodiscard]] constexpr vector<block_round> const& rounds() const noexcept { return rounds_; }
+  [[nodiscard]] constexpr vector<block_run> const& runs() const noexcept { return runs_; }
+  [[nodiscard]] constexpr vector<block> const& blocks() const noexcept { return blocks_; }
+  [[nodiscard]] constexpr vector<block_class<T>> const& classes() const noexcept { return classes_; }
+  [[nodiscard]] constexpr vector<channel_ends> const& channels() const noexcept { return channels_; }
 
   /// The ops of a rank's folded program.
   [[nodiscard]] constexpr folded_op const* ops(int rank) const noexcept {
@@ -221,15 +221,15 @@ class folded_layout {
   std::int64_t operations_;
   duration_limit<T> limit_;
 
-  std::vector<block_class<T>> classes_;    // by copy and kind; behind them the pairs
-  std::vector<std::uint32_t> channel_of_;  // by producing copy and direction
-  std::vector<known_pair> pairs_;          // of the rank
+  vector<block_class<T>> classes_;    // by copy and kind; behind them the pairs
+  vector<std::uint32_t> channel_of_;  // by producing copy and direction
+  vector<known_pair> pairs_;          // of the rank
 
-  std::vector<rank_rounds> ranks_;
-  std::vector<block_round> rounds_;
-  std::vector<block_run> runs_;
-  std::vector<block> blocks_;
-  std::vector<channel_ends> channels_;
+  vector<rank_rounds> ranks_;
+  vector<block_round> rounds_;
+  vector<block_run> runs_;
+  vector<block> blocks_;
+  vector<channel_ends> channels_;
 };
 
 }  // namespace detail

@@ -7,15 +7,15 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <span>
 #include <utility>
-#include <vector>
 
 #include <pipesched/analysis/figures.hpp>
 #include <pipesched/analysis/memory.hpp>
 #include <pipesched/core/folded_program.hpp>
 #include <pipesched/core/op.hpp>
 #include <pipesched/core/sort.hpp>
+#include <pipesched/core/vector.hpp>
+#include <pipesched/core/view.hpp>
 #include <pipesched/graph/op_index.hpp>
 
 namespace pipesched {
@@ -92,7 +92,7 @@ class folded_order {
   /// each stage boundary, each op on its own rank and after all that it needs there.
   [[nodiscard]] constexpr bool regular() const noexcept { return regular_; }
   /// By rank. Precondition: `regular()`.
-  [[nodiscard]] constexpr std::vector<rank_order> const& ranks() const noexcept { return ranks_; }
+  [[nodiscard]] constexpr vector<rank_order> const& ranks() const noexcept { return ranks_; }
 
  private:
   /// What is known while the ops of a rank go by.
@@ -131,7 +131,7 @@ class folded_order {
     return true;
   }
 
-  constexpr bool walk_run(progress& now, std::span<folded_op const> pattern, std::int64_t times, std::int64_t later) {
+  constexpr bool walk_run(progress& now, view<folded_op> pattern, std::int64_t times, std::int64_t later) {
     for (std::int64_t iteration = 0; iteration < times; ++iteration) {
       if (iteration == 2 && times > 3) {
         skip(now, pattern, times - 3, times - 2, later);
@@ -147,7 +147,7 @@ class folded_order {
   }
 
   /// Counts a pattern `times` times, the last one of them in this iteration.
-  constexpr void skip(progress& now, std::span<folded_op const> pattern, std::int64_t times, std::int64_t iteration,
+  constexpr void skip(progress& now, view<folded_op> pattern, std::int64_t times, std::int64_t iteration,
                       std::int64_t later) {
     for (auto const& folded : pattern) {
       op const o = folded.at(iteration, later);
@@ -159,7 +159,7 @@ class folded_order {
   }
 
   /// An op or an overlapped pair.
-  constexpr bool visit(progress& now, std::span<folded_op const> block, std::int64_t iteration, std::int64_t later) {
+  constexpr bool visit(progress& now, view<folded_op> block, std::int64_t iteration, std::int64_t later) {
     auto& order = *now.order;
     auto const place = order.operations;
     bool const pair = block.size() == 2;
@@ -225,24 +225,28 @@ class folded_order {
     auto const stages = std::size_t(folded_->where.stages());
     auto const replicas = std::size_t(folded_->where.replicas());
     if (replicas == 1) return true;
-    std::vector<std::pair<std::int64_t, std::int64_t>> ranges;
+    struct range {
+      std::int64_t lowest = 0;
+      std::int64_t highest = 0;
+    };
+    vector<range> ranges;
     for (std::size_t stage = 0; stage < stages; ++stage)
       for (auto const role : {op_role::forward, op_role::gradient, op_role::weight}) {
         ranges.clear();
         for (std::size_t replica = 0; replica < replicas; ++replica)
           if (auto const& of_copy = sequence(replica * stages + stage, role); of_copy.used())
             ranges.push_back({of_copy.lowest(), of_copy.highest()});
-        sort(ranges);
+        sort(ranges, [](range a, range b) { return a.lowest < b.lowest; });
         for (std::size_t i = 1; i < ranges.size(); ++i)
-          if (ranges[i].first <= ranges[i - 1].second) return false;
+          if (ranges[i].lowest <= ranges[i - 1].highest) return false;
       }
     return true;
   }
 
   folded_schedule const* folded_;
   memory_model const* memory_;
-  std::vector<op_sequence> sequences_;  // by copy and role
-  std::vector<rank_order> ranks_;
+  vector<op_sequence> sequences_;  // by copy and role
+  vector<rank_order> ranks_;
   bool regular_ = true;
 };
 

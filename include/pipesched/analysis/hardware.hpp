@@ -5,7 +5,6 @@
 /// Published figures of GPUs and links, in bytes per second and floating-point operations per second.
 
 #include <array>
-#include <optional>
 #include <string_view>
 
 #include <pipesched/core/error.hpp>
@@ -60,11 +59,11 @@ inline constexpr std::array<gpu_spec, 4> known_gpus{h100, h800, h200, b200};
 inline constexpr std::array<link_spec, 5> known_links{nvlink_4, nvlink_4_h800, nvlink_5, infiniband_ndr,
                                                       infiniband_xdr};
 
-/// The GPU of that name, or nothing.
-[[nodiscard]] constexpr std::optional<gpu_spec> find_gpu(std::string_view name) noexcept {
+/// The GPU of that name in the table, or null.
+[[nodiscard]] constexpr gpu_spec const* find_gpu(std::string_view name) noexcept {
   for (auto const& gpu : known_gpus)
-    if (gpu.name == name) return gpu;
-  return {};
+    if (gpu.name == name) return &gpu;
+  return nullptr;
 }
 
 /// What one GPU of a cluster reaches.

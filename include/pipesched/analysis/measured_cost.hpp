@@ -8,13 +8,13 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
-#include <span>
 #include <utility>
-#include <vector>
 
 #include <pipesched/core/error.hpp>
 #include <pipesched/core/op.hpp>
 #include <pipesched/core/sort.hpp>
+#include <pipesched/core/vector.hpp>
+#include <pipesched/core/view.hpp>
 
 namespace pipesched {
 inline namespace v0 {
@@ -36,7 +36,7 @@ struct measured_op {
 };
 
 /// From the first start to the last end of a run; 0 where no start was recorded.
-[[nodiscard]] constexpr double measured_makespan(std::span<measured_op const> run) noexcept {
+[[nodiscard]] constexpr double measured_makespan(view<measured_op> run) noexcept {
   double first = 0;
   double last = 0;
   bool any = false;
@@ -57,7 +57,7 @@ struct measured_op {
 class measured_cost {
  public:
   /// `latency`: of an edge between different ranks. Throws `parameter_error` for a duration that is negative or NaN.
-  constexpr explicit measured_cost(std::span<measured_op const> run, double latency = 0) : latency_(latency) {
+  constexpr explicit measured_cost(view<measured_op> run, double latency = 0) : latency_(latency) {
     require(at_least("latency", latency, 0.0));
     for (auto const& m : run) {
       require(at_least("duration", m.duration, 0.0));
@@ -95,7 +95,7 @@ class measured_cost {
   [[nodiscard]] static constexpr std::uint64_t stage_key_of(op o) noexcept { return key_of(o) >> 32; }
 
   /// Sorts by key and leaves one entry, with the mean, for each.
-  static constexpr void average(std::vector<entry>& entries) {
+  static constexpr void average(detail::vector<entry>& entries) {
     // Also by time: the sum must not depend on the order of the file.
     detail::sort(entries,
                  [](entry const& a, entry const& b) { return a.key != b.key ? a.key < b.key : a.total < b.total; });
@@ -112,7 +112,7 @@ class measured_cost {
     for (auto& e : entries) e.total /= double(e.count);
   }
 
-  [[nodiscard]] static constexpr entry const* find(std::vector<entry> const& entries, std::uint64_t key) noexcept {
+  [[nodiscard]] static constexpr entry const* find(detail::vector<entry> const& entries, std::uint64_t key) noexcept {
     auto const at = std::lower_bound(entries.begin(), entries.end(), key,
                                      [](entry const& e, std::uint64_t k) { return e.key < k; });
     return at != entries.end() && at->key == key ? &*at : nullptr;
@@ -124,8 +124,8 @@ class measured_cost {
     return known != nullptr ? known->total : 0;
   }
 
-  std::vector<entry> ops_;     // by op
-  std::vector<entry> stages_;  // by stage and kind
+  detail::vector<entry> ops_;     // by op
+  detail::vector<entry> stages_;  // by stage and kind
   double latency_;
 };
 

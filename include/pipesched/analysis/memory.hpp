@@ -6,13 +6,13 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <span>
-#include <vector>
 
 #include <pipesched/analysis/timeline.hpp>
 #include <pipesched/core/error.hpp>
 #include <pipesched/core/op.hpp>
 #include <pipesched/core/placement.hpp>
+#include <pipesched/core/vector.hpp>
+#include <pipesched/core/view.hpp>
 #include <pipesched/graph/op_graph.hpp>
 
 namespace pipesched {
@@ -39,7 +39,7 @@ class memory_model {
     check();
   }  // NOLINT(*-explicit-*)
   /// One entry per stage; a stage beyond the last entry has its size.
-  constexpr explicit memory_model(std::vector<activation_size> by_stage) : sizes_(std::move(by_stage)) {
+  constexpr explicit memory_model(detail::vector<activation_size> by_stage) : sizes_(std::move(by_stage)) {
     require(at_least("by_stage (size)", sizes_.size(), 1));
     check();
   }
@@ -70,7 +70,7 @@ class memory_model {
     for (auto const& size : sizes_) require(size.check());
   }
 
-  std::vector<activation_size> sizes_;
+  detail::vector<activation_size> sizes_;
 };
 
 /// The most that a rank holds, and the first node that reaches it.
@@ -120,9 +120,9 @@ struct memory_point {
 /// A rank's activations over time: every change, at the start or the end of the node that makes it. Points of equal
 /// time stand in the order of the changes.
 template <time_value T>
-[[nodiscard]] constexpr std::vector<memory_point<T>> memory_curve(op_graph const& graph, timeline<T> const& times,
-                                                                  int rank, memory_model const& model = {}) {
-  std::vector<memory_point<T>> curve;
+[[nodiscard]] constexpr detail::vector<memory_point<T>> memory_curve(op_graph const& graph, timeline<T> const& times,
+                                                                     int rank, memory_model const& model = {}) {
+  detail::vector<memory_point<T>> curve;
   for_each_memory_change(graph, rank, model, [&](node_id n, std::int64_t held, bool starts) {
     curve.push_back(memory_point<T>{starts ? times.start(n) : times.end(n), held});
   });
@@ -131,12 +131,12 @@ template <time_value T>
 
 /// What each rank holds all the time: the sum over its stages' copies of `bytes_per_stage` (weights, or weights with
 /// gradients and optimiser states). Throws `parameter_error` unless there is one entry >= 0 per stage.
-[[nodiscard]] constexpr std::vector<std::int64_t> static_memory(placement const& where,
-                                                                std::span<std::int64_t const> bytes_per_stage) {
+[[nodiscard]] constexpr detail::vector<std::int64_t> static_memory(placement const& where,
+                                                                   view<std::int64_t> bytes_per_stage) {
   if (bytes_per_stage.size() != std::size_t(where.stages()))
     require(parameter_violation{"bytes_per_stage (size)", bytes_per_stage.size(), "must be", where.stages(), "stages"});
   for (auto bytes : bytes_per_stage) require(at_least("bytes_per_stage", bytes, 0));
-  std::vector<std::int64_t> held(std::size_t(where.ranks()), 0);
+  detail::vector<std::int64_t> held(std::size_t(where.ranks()), 0);
   for (int stage = 0; stage < where.stages(); ++stage)
     for (int replica = 0; replica < where.replicas(); ++replica)
       held[std::size_t(where.rank_of(stage, replica))] += bytes_per_stage[std::size_t(stage)];

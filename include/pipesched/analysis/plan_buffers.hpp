@@ -8,10 +8,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
-#include <vector>
 
 #include <pipesched/core/buffer.hpp>
 #include <pipesched/core/op.hpp>
+#include <pipesched/core/vector.hpp>
 #include <pipesched/graph/communication_plan.hpp>
 #include <pipesched/graph/op_index.hpp>
 
@@ -134,9 +134,9 @@ class buffer_plan {
     auto const begin = plan.row_begin(rank);
     auto const end = plan.row_begin(rank + 1);
     auto const entries = plan.entries();
-    std::array<std::vector<std::uint32_t>, buffer_kinds> free;
-    std::vector<std::uint32_t> last_freed(end - begin, none);  // by entry, a list of uses that end with it
-    std::vector<std::uint32_t> next_freed(end - begin, none);
+    std::array<detail::vector<std::uint32_t>, buffer_kinds> free;
+    detail::vector<std::uint32_t> last_freed(end - begin, none);  // by entry, a list of uses that end with it
+    detail::vector<std::uint32_t> next_freed(end - begin, none);
     auto& counts = counts_[std::size_t(rank)];
 
     for (auto e = begin; e < end;) {
@@ -163,9 +163,9 @@ class buffer_plan {
   }
 
   detail::buffer<slot_use> uses_;  // by entry; of those that take a slot
-  std::vector<std::array<std::int64_t, buffer_kinds>> counts_;
-  std::vector<std::uint32_t> row_begin_;  // by rank, as in the plan
-  std::vector<std::uint64_t> digests_;    // of each rank's program
+  detail::vector<std::array<std::int64_t, buffer_kinds>> counts_;
+  detail::vector<std::uint32_t> row_begin_;  // by rank, as in the plan
+  detail::vector<std::uint64_t> digests_;    // of each rank's program
 };
 
 }  // namespace v0

@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <optional>
 #include <utility>
 #include <vector>
 
@@ -19,6 +18,7 @@
 #include <pipesched/analysis/timeline.hpp>
 #include <pipesched/core/concepts.hpp>
 #include <pipesched/core/schedule.hpp>
+#include <pipesched/core/vector.hpp>
 #include <pipesched/graph/build_graph.hpp>
 #include <pipesched/graph/execution_order.hpp>
 #include <pipesched/graph/op_graph.hpp>
@@ -39,8 +39,8 @@ struct rank_progress {
 
 /// What let a block start when it did: an edge and the step it comes from.
 struct start_cause {
-  edge_kind kind;
-  std::size_t position;
+  edge_kind kind = edge_kind::program;  // where it was no edge that is looked at
+  std::size_t position = 0;
 };
 
 /// Whether a block that starts at `start` can have waited for an edge from `from`.
@@ -55,30 +55,30 @@ constexpr bool arrives_at(op_graph const& graph, timeline<T> const& times, Cost 
 /// The edge that ended a rank's gap: one that the steps of the block from `first` to `after` wait for. The edges from
 /// earlier ops of its lane, which the steps leave out, ended before the gap.
 template <time_value T, cost_model Cost>
-constexpr std::optional<start_cause> cause_of_gap(op_graph const& graph, timeline<T> const& times, Cost const& cost,
-                                                  std::size_t first, std::size_t after) {
+constexpr start_cause cause_of_gap(op_graph const& graph, timeline<T> const& times, Cost const& cost, std::size_t first,
+                                   std::size_t after) {
   auto const& order = times.order();
   T const start = times.starts()[first];
   for (auto at = first; at < after; ++at) {
     step const& s = order.steps()[at];
     if (s.awaited == graph_link::none()) continue;
     auto const is_cause = [&](graph_link l) { return arrives_at(graph, times, cost, l.node(), l, s.lane, start); };
-    if (is_cause(s.awaited)) return start_cause{s.awaited.kind(), s.awaited.node()};
+    if (is_cause(s.awaited)) return {s.awaited.kind(), s.awaited.node()};
     for (auto const& wait : order.further_waits_of(at))
-      if (is_cause(wait.awaited)) return start_cause{wait.awaited.kind(), wait.awaited.node()};
+      if (is_cause(wait.awaited)) return {wait.awaited.kind(), wait.awaited.node()};
   }
   return {};
 }
 
 /// The edge that let the event at `position` start when it did, of all that lead to it.
 template <time_value T, cost_model Cost>
-constexpr std::optional<start_cause> cause_of_event_start(op_graph const& graph, timeline<T> const& times,
-                                                          Cost const& cost, std::size_t position) {
+constexpr start_cause cause_of_event_start(op_graph const& graph, timeline<T> const& times, Cost const& cost,
+                                           std::size_t position) {
   auto const& order = times.order();
   for (graph_link l : graph.links_in(order.node(graph, position))) {
     auto const from = order.position(node_id{l.node()});
     if (arrives_at(graph, times, cost, from, l, order.steps()[position].lane, times.starts()[position]))
-      return start_cause{l.kind(), from};
+      return {l.kind(), from};
   }
   return {};
 }
@@ -91,13 +91,12 @@ constexpr void attribute_gap(op_graph const& graph, timeline<T> const& times, Co
   T until = times.starts()[first];
   auto awaited = cause_of_gap(graph, times, cost, first, after);
   while (until > clock) {
-    auto const kind = awaited ? awaited->kind : edge_kind::program;
-    bool const goes_on = kind == edge_kind::chunk && times.starts()[awaited->position] > clock;
-    T const from = goes_on ? times.starts()[awaited->position] : clock;
-    cause.waiting[std::size_t(kind)] += until - from;
+    bool const goes_on = awaited.kind == edge_kind::chunk && times.starts()[awaited.position] > clock;
+    T const from = goes_on ? times.starts()[awaited.position] : clock;
+    cause.waiting[std::size_t(awaited.kind)] += until - from;
     if (!goes_on) return;
     until = from;
-    awaited = cause_of_event_start(graph, times, cost, awaited->position);
+    awaited = cause_of_event_start(graph, times, cost, awaited.position);
   }
 }
 
@@ -107,7 +106,7 @@ constexpr void report_ranks(op_graph const& graph, timeline<T> const& times, Cos
                             memory_model const& memory, std::vector<rank_report<T>>& ranks) {
   auto const& order = times.order();
   auto const steps = order.steps();
-  std::vector<rank_progress<T>> progress(ranks.size(), rank_progress<T>{});
+  vector<rank_progress<T>> progress(ranks.size(), rank_progress<T>{});
   for (std::size_t at = 0; at < steps.size();) {
     auto const after = at + (order.opens_pair(at) ? 2 : 1);
     auto const r = std::size_t(graph.rank_of_lane(steps[at].lane));

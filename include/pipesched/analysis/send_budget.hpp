@@ -9,11 +9,11 @@
 #include <cstdint>
 #include <optional>
 #include <utility>
-#include <vector>
 
 #include <pipesched/analysis/transport.hpp>
 #include <pipesched/core/buffer.hpp>
 #include <pipesched/core/error.hpp>
+#include <pipesched/core/vector.hpp>
 #include <pipesched/graph/communication_plan.hpp>
 
 namespace pipesched {
@@ -52,7 +52,7 @@ namespace detail {
   std::uint32_t next = 0;
   for (int rank = 0; rank < plan.ranks(); ++rank) {
     result.row_begin.push_back(next);
-    std::vector<std::uint32_t> sent;  // message ids
+    vector<std::uint32_t> sent;  // message ids
     std::size_t awaited = 0;
     auto const wait_until = [&](std::int64_t left) {
       for (; std::int64_t(sent.size() - awaited) > left; ++awaited) {

@@ -117,13 +117,15 @@ constexpr void for_each_pair_of_lane(op_graph const& graph, int lane, Visit&& vi
     }
     auto const first = node++;
     if (!graph.node(node_id{first}).in_pair()) continue;
-    std::array<std::optional<op>, 2> members{};  // forward and backward
+    std::array<op, 2> members{};  // forward and backward
+    std::array<bool, 2> met{};
     auto const belongs = [&](op o) {
       if (!o.in_pair()) return false;
-      auto& member = members[pass_of(o.kind()) == pass::forward ? 0 : 1];
+      std::size_t const which = pass_of(o.kind()) == pass::forward ? 0 : 1;
       auto const chunk = o.as(op_kind::forward);  // the same for all events of one chunk
-      if (!member) member = chunk;
-      return *member == chunk;
+      if (!met[which]) members[which] = chunk;
+      met[which] = true;
+      return members[which] == chunk;
     };
     (void)belongs(graph.node(node_id{first}));
     while (node < end && belongs(graph.node(node_id{node}))) ++node;

@@ -7,12 +7,12 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <span>
 #include <utility>
-#include <vector>
 
 #include <pipesched/analysis/cost.hpp>
 #include <pipesched/core/buffer.hpp>
+#include <pipesched/core/vector.hpp>
+#include <pipesched/core/view.hpp>
 #include <pipesched/graph/execution_order.hpp>
 #include <pipesched/graph/op_graph.hpp>
 
@@ -53,8 +53,8 @@ class timeline {
 
   /// The order of the steps, and the times in that order: the fast way through a large timeline.
   [[nodiscard]] constexpr execution_order const& order() const noexcept { return shared_ ? *shared_ : owned_; }
-  [[nodiscard]] constexpr std::span<T const> starts() const noexcept { return start_.view(); }
-  [[nodiscard]] constexpr std::span<T const> ends() const noexcept { return end_.view().first(start_.size()); }
+  [[nodiscard]] constexpr view<T> starts() const noexcept { return start_.view(); }
+  [[nodiscard]] constexpr view<T> ends() const noexcept { return end_.view().first(start_.size()); }
 
  private:
   template <cost_model Cost>
@@ -67,7 +67,7 @@ class timeline {
     T* const start = start_.data();
     T* const end = end_.data();
     duration_limit<T> const limit(2 * steps.size());
-    std::vector<T> clocks(std::size_t(graph.lanes()), T{0});  // the last end of each lane
+    detail::vector<T> clocks(std::size_t(graph.lanes()), T{0});  // the last end of each lane
     T* const clock = clocks.data();
     // Half of the steps wait for nothing. They read an end that no latency makes late: cheaper than to guess which.
     auto const size = std::uint32_t(steps.size());

@@ -7,13 +7,13 @@
 #include <cstdint>
 #include <string>
 #include <utility>
-#include <vector>
 
 #include <pipesched/analysis/cost.hpp>
 #include <pipesched/analysis/transport_engine.hpp>
 #include <pipesched/analysis/transport_model.hpp>
 #include <pipesched/core/buffer.hpp>
 #include <pipesched/core/error.hpp>
+#include <pipesched/core/vector.hpp>
 #include <pipesched/graph/communication_plan.hpp>
 
 namespace pipesched {
@@ -23,10 +23,10 @@ inline namespace v0 {
 /// each queue that stands still. It is empty where every program is run to its end, though a send that nobody receives
 /// be left in a queue.
 struct transport_report {
-  std::vector<transport_wait> blocked;
+  detail::vector<transport_wait> blocked;
   /// Each waits for its `awaited`, which is the next one's entry or comes after it in the same queue; the last one's
   /// leads back to the first. Empty where ranks wait for a receive that is in no program.
-  std::vector<transport_wait> cycle;
+  detail::vector<transport_wait> cycle;
 
   [[nodiscard]] constexpr bool deadlock_free() const noexcept { return blocked.empty(); }
 };

@@ -7,13 +7,13 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <vector>
 
 #include <pipesched/analysis/cost.hpp>
 #include <pipesched/analysis/transport_layout.hpp>
 #include <pipesched/analysis/transport_model.hpp>
 #include <pipesched/core/buffer.hpp>
 #include <pipesched/core/error.hpp>
+#include <pipesched/core/vector.hpp>
 #include <pipesched/graph/communication_plan.hpp>
 
 namespace pipesched {
@@ -71,8 +71,8 @@ class transport_engine {
   }
 
   /// The lanes that cannot finish, in order of ranks; the program's before its queues'.
-  [[nodiscard]] constexpr std::vector<transport_wait> blocked() const {
-    std::vector<transport_wait> result;
+  [[nodiscard]] constexpr vector<transport_wait> blocked() const {
+    vector<transport_wait> result;
     if (complete()) return result;
     auto const append = [&](lane_state const& l) {
       if (!l.finished()) result.push_back(l.wait);
@@ -86,12 +86,12 @@ class transport_engine {
   }
 
   /// The first cycle of lanes; nothing where the programs are complete, or all wait for a receive that nobody posts.
-  [[nodiscard]] constexpr std::vector<transport_wait> cycle() const {
-    std::vector<std::size_t> visited(lanes_.size(), 0);  // the walk and step at which it was passed
+  [[nodiscard]] constexpr vector<transport_wait> cycle() const {
+    vector<std::size_t> visited(lanes_.size(), 0);  // the walk and step at which it was passed
     std::size_t step = 0;
     for (std::size_t first = 0; first < std::size_t(plan_->ranks()); ++first) {
       auto const first_step = step + 1;
-      std::vector<transport_wait> path;
+      vector<transport_wait> path;
       auto at = first;
       while (!lanes_[at].finished() && visited[at] == 0) {
         path.push_back(lanes_[at].wait);
@@ -125,7 +125,7 @@ class transport_engine {
     require(model.check());
     return model;
   }
-  [[nodiscard]] constexpr std::vector<std::uint32_t> const& entries_of(lane_state const& l) const noexcept {
+  [[nodiscard]] constexpr vector<std::uint32_t> const& entries_of(lane_state const& l) const noexcept {
     return layout_.lanes()[l.index].entries;
   }
 
@@ -303,8 +303,8 @@ class transport_engine {
   buffer<T> end_;
   buffer<state> state_;
   buffer<std::uint32_t> waiting_;  // by entry: the first lane that waits for it
-  std::vector<lane_state> lanes_;  // the programs, then the queues
-  std::vector<std::uint32_t> ready_;
+  vector<lane_state> lanes_;       // the programs, then the queues
+  vector<std::uint32_t> ready_;
   T makespan_ = 0;
 };
 

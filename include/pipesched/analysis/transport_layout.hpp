@@ -6,11 +6,11 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <vector>
 
 #include <pipesched/analysis/transport_model.hpp>
 #include <pipesched/core/buffer.hpp>
 #include <pipesched/core/sort.hpp>
+#include <pipesched/core/vector.hpp>
 #include <pipesched/graph/communication_plan.hpp>
 
 namespace pipesched {
@@ -26,7 +26,7 @@ class transport_layout {
   /// Entries that pass one after another.
   struct lane {
     int rank;
-    std::vector<std::uint32_t> entries = {};
+    vector<std::uint32_t> entries = {};
   };
 
   constexpr transport_layout(communication_plan const& plan, transport_model model) : plan_(&plan), model_(model) {
@@ -36,7 +36,7 @@ class transport_layout {
   }
 
   /// The programs by rank, then the queues by rank.
-  [[nodiscard]] constexpr std::vector<lane> const& lanes() const noexcept { return lanes_; }
+  [[nodiscard]] constexpr vector<lane> const& lanes() const noexcept { return lanes_; }
   [[nodiscard]] constexpr std::uint32_t lane_of(std::uint32_t entry) const noexcept { return lane_of_[entry]; }
 
   /// Whether sends and receives stand in queues of their own, beside the program.
@@ -67,7 +67,7 @@ class transport_layout {
     int const ranks = plan_->ranks();
     lane_of_ = buffer<std::uint32_t>(plan_->entries().size());
     for (int rank = 0; rank < ranks; ++rank) lanes_.push_back(lane{rank});
-    std::vector<std::uint32_t> queue_of(std::size_t(ranks) * 2, none);  // by peer and direction
+    vector<std::uint32_t> queue_of(std::size_t(ranks) * 2, none);  // by peer and direction
     for (int rank = 0; rank < ranks; ++rank) {
       auto const first_queue = lanes_.size();
       for (auto e = plan_->row_begin(rank); e < plan_->row_begin(rank + 1); ++e) {
@@ -110,9 +110,9 @@ class transport_layout {
   /// With K buffers from one rank to another, the n-th send of the first needs the (n-K)-th receive of the second.
   constexpr void list_freeing() {
     freed_by_ = buffer<std::uint32_t>(plan_->messages().size(), none);
-    std::vector<std::vector<std::uint32_t>> sent(std::size_t(plan_->ranks()));  // from one rank, by receiver
+    vector<vector<std::uint32_t>> sent(std::size_t(plan_->ranks()));  // from one rank, by receiver
     for (int rank = 0; rank < plan_->ranks(); ++rank) {
-      std::vector<std::size_t> peers;
+      vector<std::size_t> peers;
       for (auto const& entry : plan_->program(rank)) {
         if (!is_send(entry.what.kind())) continue;
         auto const peer = std::size_t(plan_->peer_of(entry));
@@ -120,7 +120,7 @@ class transport_layout {
         sent[peer].push_back(entry.message);
       }
       for (auto peer : peers) {
-        std::vector<std::uint32_t> received;
+        vector<std::uint32_t> received;
         for (auto id : sent[peer]) received.push_back(plan_->messages()[id].receive);
         detail::sort(received);
         for (auto n = std::size_t(model_.buffered); n < received.size(); ++n) {
@@ -134,7 +134,7 @@ class transport_layout {
 
   communication_plan const* plan_;
   transport_model model_;
-  std::vector<lane> lanes_;
+  vector<lane> lanes_;
   buffer<std::uint32_t> lane_of_;        // by entry
   buffer<std::uint32_t> first_arrival_;  // by entry
   buffer<std::uint32_t> next_arrival_;   // by message

@@ -4,10 +4,10 @@
 /// \file
 /// An array that is allocated once and written once.
 
+#include <pipesched/core/view.hpp>
+
 #include <cstddef>
-#include <span>
 #include <type_traits>
-#include <utility>
 
 namespace pipesched {
 inline namespace v0 {
@@ -28,14 +28,16 @@ class buffer {
   constexpr buffer(buffer const& other) : buffer(other.size_) {
     for (std::size_t i = 0; i < size_; ++i) data_[i] = other.data_[i];
   }
-  constexpr buffer(buffer&& other) noexcept
-      : data_(std::exchange(other.data_, nullptr)),
-        size_(std::exchange(other.size_, 0)),
-        capacity_(std::exchange(other.capacity_, 0)) {}
+  constexpr buffer(buffer&& other) noexcept : data_(other.data_), size_(other.size_), capacity_(other.capacity_) {
+    other.data_ = nullptr;
+    other.size_ = other.capacity_ = 0;
+  }
   constexpr buffer& operator=(buffer other) noexcept {
-    std::swap(data_, other.data_);
-    std::swap(size_, other.size_);
-    std::swap(capacity_, other.capacity_);
+    auto* const old = data_;
+    data_ = other.data_;
+    other.data_ = old;
+    size_ = other.size_;
+    capacity_ = other.capacity_;
     return *this;
   }
   constexpr ~buffer() { delete[] data_; }
@@ -55,7 +57,7 @@ class buffer {
   [[nodiscard]] constexpr T* end() noexcept { return data_ + size_; }
   [[nodiscard]] constexpr T const* begin() const noexcept { return data_; }
   [[nodiscard]] constexpr T const* end() const noexcept { return data_ + size_; }
-  [[nodiscard]] constexpr std::span<T const> view() const noexcept { return {data_, size_}; }
+  [[nodiscard]] constexpr pipesched::view<T> view() const noexcept { return {data_, size_}; }
 
  private:
   T* data_ = nullptr;

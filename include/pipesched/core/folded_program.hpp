@@ -8,13 +8,13 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
-#include <span>
-#include <vector>
 
 #include <pipesched/core/concepts.hpp>
 #include <pipesched/core/folding.hpp>
 #include <pipesched/core/op.hpp>
 #include <pipesched/core/schedule.hpp>
+#include <pipesched/core/vector.hpp>
+#include <pipesched/core/view.hpp>
 
 namespace pipesched {
 inline namespace v0 {
@@ -49,16 +49,14 @@ struct folded_round {
 /// does not depend on the number of microbatches.
 class folded_program {
  public:
-  [[nodiscard]] constexpr std::span<folded_op const> ops() const noexcept { return {ops_.data(), ops_.size()}; }
-  [[nodiscard]] constexpr std::span<folded_run const> runs() const noexcept { return {runs_.data(), runs_.size()}; }
-  [[nodiscard]] constexpr std::span<folded_round const> rounds() const noexcept {
-    return {rounds_.data(), rounds_.size()};
-  }
+  [[nodiscard]] constexpr view<folded_op> ops() const noexcept { return {ops_.data(), ops_.size()}; }
+  [[nodiscard]] constexpr view<folded_run> runs() const noexcept { return {runs_.data(), runs_.size()}; }
+  [[nodiscard]] constexpr view<folded_round> rounds() const noexcept { return {rounds_.data(), rounds_.size()}; }
 
-  [[nodiscard]] constexpr std::span<folded_op const> pattern(folded_run const& run) const noexcept {
+  [[nodiscard]] constexpr view<folded_op> pattern(folded_run const& run) const noexcept {
     return ops().subspan(run.begin, run.size);
   }
-  [[nodiscard]] constexpr std::span<folded_run const> runs_of(folded_round const& round) const noexcept {
+  [[nodiscard]] constexpr view<folded_run> runs_of(folded_round const& round) const noexcept {
     return runs().subspan(round.begin, round.size);
   }
 
@@ -83,9 +81,9 @@ class folded_program {
  private:
   friend class program_folder;
 
-  std::vector<folded_op> ops_;
-  std::vector<folded_run> runs_;
-  std::vector<folded_round> rounds_;
+  detail::vector<folded_op> ops_;
+  detail::vector<folded_run> runs_;
+  detail::vector<folded_round> rounds_;
 };
 
 /// An op sink that folds what it takes: the phases that `repeat` hands over as such, and short patterns that it finds
@@ -277,7 +275,7 @@ template <schedule_generator G>
 struct folded_schedule {
   placement where;
   std::int64_t microbatches;
-  std::vector<folded_program> programs;  ///< one per rank
+  detail::vector<folded_program> programs;  ///< one per rank
 
   /// Length of all programs.
   [[nodiscard]] constexpr std::int64_t operations() const noexcept {
@@ -291,7 +289,7 @@ namespace detail {
 
 /// A folder for each rank.
 struct rank_folders {
-  std::vector<program_folder> folders;
+  vector<program_folder> folders;
 
   constexpr program_folder& row(int rank) { return folders[std::size_t(rank)]; }
   constexpr void operator()(int rank, op o) { row(rank)(o); }
@@ -320,7 +318,7 @@ template <schedule_generator G>
   if constexpr (emits_together<G>) {
     if (detail::programs_depend(generator)) {
       detail::require_simulation(generator);
-      detail::rank_folders out{std::vector<program_folder>(std::size_t(ranks), program_folder{})};
+      detail::rank_folders out{detail::vector<program_folder>(std::size_t(ranks), program_folder{})};
       generator.emit_all(out);
       for (auto& folder : out.folders) result.programs.push_back(folder.finish());
       return result;

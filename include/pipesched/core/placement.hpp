@@ -7,10 +7,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
-#include <vector>
+#include <utility>
 
 #include <pipesched/core/error.hpp>
 #include <pipesched/core/ids.hpp>
+#include <pipesched/core/vector.hpp>
 
 namespace pipesched {
 inline namespace v0 {
@@ -58,7 +59,8 @@ class placement {
   }
   /// Any map: `rank_of_stage[replica * stages + stage]`. Throws `parameter_error` where the table's size is not
   /// stages * replicas or a stage is on no rank of 0..ranks-1.
-  [[nodiscard]] static constexpr placement custom(int ranks, int stages, int replicas, std::vector<int> rank_of_stage) {
+  [[nodiscard]] static constexpr placement custom(int ranks, int stages, int replicas,
+                                                  detail::vector<int> rank_of_stage) {
     require(check_custom(ranks, stages, replicas, rank_of_stage));
     placement result{placement_kind::custom, ranks, stages, replicas};
     result.table_ = std::move(rank_of_stage);
@@ -66,7 +68,7 @@ class placement {
   }
   /// What `custom` would refuse.
   [[nodiscard]] static constexpr check_result check_custom(int ranks, int stages, int replicas,
-                                                           std::vector<int> const& rank_of_stage) {
+                                                           detail::vector<int> const& rank_of_stage) {
     if (auto shape = check_size(ranks, stages, replicas)) return shape;
     auto const cells = std::int64_t{stages} * replicas;
     if (std::int64_t(rank_of_stage.size()) != cells)
@@ -111,8 +113,8 @@ class placement {
   }
 
   /// The stages on a rank, by stage and then replica. Time in proportion to stages * replicas.
-  [[nodiscard]] constexpr std::vector<stage_copy> held_by(int rank) const {
-    std::vector<stage_copy> held;
+  [[nodiscard]] constexpr detail::vector<stage_copy> held_by(int rank) const {
+    detail::vector<stage_copy> held;
     for (int stage = 0; stage < stages_; ++stage)
       for (int replica = 0; replica < replicas_; ++replica)
         if (rank_of(stage, replica) == rank) held.push_back(stage_copy{stage, replica});
@@ -141,7 +143,7 @@ class placement {
   int ranks_;
   int stages_;
   int replicas_;
-  std::vector<int> table_;
+  detail::vector<int> table_;
 };
 
 }  // namespace v0

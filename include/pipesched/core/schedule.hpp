@@ -6,7 +6,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <span>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -17,6 +16,8 @@
 #include <pipesched/core/error.hpp>
 #include <pipesched/core/op.hpp>
 #include <pipesched/core/placement.hpp>
+#include <pipesched/core/vector.hpp>
+#include <pipesched/core/view.hpp>
 #include <pipesched/core/writer.hpp>
 
 namespace pipesched {
@@ -33,14 +34,16 @@ class schedule {
   /// A schedule from programs written by hand, one per rank of `where`. Nothing is asked of the ops but that their
   /// stage, replica and microbatch exist; whether they can run is the checker's question.
   /// Throws `parameter_error` for a wrong number of programs and for an op out of range.
-  constexpr schedule(placement where, std::int64_t microbatches, std::vector<std::vector<op>> const& programs,
+  template <class Programs = std::vector<std::vector<op>>>
+    requires requires(Programs const& programs) { programs[0][0].kind(); }
+  constexpr schedule(placement where, std::int64_t microbatches, Programs const& programs,
                      std::string_view name = "custom")
       : schedule(std::move(where), microbatches, name) {
     require(first_violation(
         {at_least("microbatches", microbatches, 1), at_most("microbatches", microbatches, max_microbatches)}));
     if (std::int64_t(programs.size()) != ranks())
       require(parameter_violation{"programs (size)", std::int64_t(programs.size()), "must be", ranks(), "ranks"});
-    std::vector<std::int64_t> lengths;
+    detail::vector<std::int64_t> lengths;
     for (auto const& program : programs) lengths.push_back(std::int64_t(program.size()));
     allocate(lengths);
     op* next = ops_.data();
@@ -58,18 +61,16 @@ class schedule {
   [[nodiscard]] constexpr std::int64_t microbatches() const noexcept { return microbatches_; }
 
   /// The program of one rank, in order. Precondition: `rank` exists.
-  [[nodiscard]] constexpr std::span<op const> program(int rank) const noexcept {
+  [[nodiscard]] constexpr view<op> program(int rank) const noexcept {
     auto const r = std::size_t(rank);
     return {ops_.data() + offsets_[r], offsets_[r + 1] - offsets_[r]};
   }
   /// All programs, rank after rank.
-  [[nodiscard]] constexpr std::span<op const> ops() const noexcept { return ops_.view(); }
+  [[nodiscard]] constexpr view<op> ops() const noexcept { return ops_.view(); }
   /// All ops, for another owner. What is left may be destroyed or assigned to.
   [[nodiscard]] constexpr detail::buffer<op> take_ops() && noexcept { return std::move(ops_); }
   /// Where each rank's program begins in `ops()`; ranks + 1 entries.
-  [[nodiscard]] constexpr std::span<std::size_t const> offsets() const noexcept {
-    return {offsets_.data(), offsets_.size()};
-  }
+  [[nodiscard]] constexpr view<std::size_t> offsets() const noexcept { return {offsets_.data(), offsets_.size()}; }
 
   /// Equal for equal placements, microbatches and programs; the name does not count. The same on every compiler, and
   /// the same as `digest_of` of the generator that made the schedule.
@@ -101,7 +102,7 @@ class schedule {
   constexpr schedule(placement where, std::int64_t microbatches, std::string_view name)
       : where_(std::move(where)), microbatches_(microbatches), name_(name.begin(), name.end()) {}
 
-  constexpr void allocate(std::vector<std::int64_t> const& lengths) {
+  constexpr void allocate(detail::vector<std::int64_t> const& lengths) {
     std::int64_t total = 0;
     offsets_.assign(1, 0);
     for (auto length : lengths) {
@@ -131,8 +132,8 @@ class schedule {
 
   placement where_;
   std::int64_t microbatches_;
-  std::vector<char> name_;  // not std::string, which libstdc++ 12 cannot use in constant expressions
-  std::vector<std::size_t> offsets_;
+  detail::vector<char> name_;  // not std::string, which libstdc++ 12 cannot use in constant expressions
+  detail::vector<std::size_t> offsets_;
   detail::buffer<op> ops_;
 };
 
@@ -165,9 +166,9 @@ constexpr bool programs_depend(G const& generator) {
 
 /// The number of ops of each rank's program.
 template <schedule_generator G>
-constexpr std::vector<std::int64_t> lengths_of(G const& generator) {
+constexpr vector<std::int64_t> lengths_of(G const& generator) {
   int const ranks = generator.placement().ranks();
-  std::vector<std::int64_t> lengths;
+  vector<std::int64_t> lengths;
   if constexpr (emits_together<G> && !requires { generator.operations(0); }) {
     if (programs_depend(generator)) {
       lengths.assign(std::size_t(ranks), 0);
@@ -222,7 +223,7 @@ template <schedule_generator G>
   result.allocate(detail::lengths_of(generator));
   if constexpr (emits_together<G>) {
     if (detail::programs_depend(generator)) {
-      std::vector<detail::store_sink> rows;
+      detail::vector<detail::store_sink> rows;
       for (int rank = 0; rank < result.ranks(); ++rank)
         rows.push_back(detail::store_sink{result.ops_.data() + result.offsets_[std::size_t(rank)]});
       auto out = [&](int rank, op o) { rows[std::size_t(rank)](o); };

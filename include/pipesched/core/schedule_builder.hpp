@@ -8,12 +8,12 @@
 #include <cstdint>
 #include <string_view>
 #include <utility>
-#include <vector>
 
 #include <pipesched/core/error.hpp>
 #include <pipesched/core/op.hpp>
 #include <pipesched/core/placement.hpp>
 #include <pipesched/core/schedule.hpp>
+#include <pipesched/core/vector.hpp>
 
 namespace pipesched {
 inline namespace v0 {
@@ -110,8 +110,8 @@ class schedule_builder {
   }
 
   placement where_;
-  std::vector<std::vector<op>> programs_;
-  std::vector<stage_copy> held_;  // by the rank
+  detail::vector<detail::vector<op>> programs_;
+  detail::vector<stage_copy> held_;  // by the rank
   int rank_ = none;
   int stage_ = none;
   int replica_ = none;

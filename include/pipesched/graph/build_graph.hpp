@@ -7,16 +7,16 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <span>
 #include <string_view>
 #include <utility>
-#include <vector>
 
 #include <pipesched/core/buffer.hpp>
 #include <pipesched/core/concepts.hpp>
 #include <pipesched/core/error.hpp>
 #include <pipesched/core/schedule.hpp>
 #include <pipesched/core/sort.hpp>
+#include <pipesched/core/vector.hpp>
+#include <pipesched/core/view.hpp>
 #include <pipesched/graph/edge.hpp>
 #include <pipesched/graph/op_graph.hpp>
 #include <pipesched/graph/op_index.hpp>
@@ -40,8 +40,8 @@ struct op_edge {
 
 /// What a graph has beside the edges that every pipeline has.
 struct graph_options {
-  std::vector<stage_link> skip_connections = {};
-  std::vector<op_edge> edges = {};
+  detail::vector<stage_link> skip_connections = {};
+  detail::vector<op_edge> edges = {};
   /// Whether stage s follows stage s-1. Without it `skip_connections` are all the connections that there are.
   bool chain = true;
 };
@@ -55,8 +55,8 @@ struct node_edge {
   edge_kind kind;
 };
 
-constexpr std::vector<node_edge> look_up(std::vector<op_edge> const& edges, op_index const& index) {
-  std::vector<node_edge> result;
+constexpr vector<node_edge> look_up(vector<op_edge> const& edges, op_index const& index) {
+  vector<node_edge> result;
   for (auto const& e : edges) {
     require(at_most("edges.kind", std::int64_t(e.kind), std::int64_t(edge_kind::custom_3),
                     "program and pair edges follow from the programs"));
@@ -96,8 +96,8 @@ class extra_edges {
 
  private:
   /// Node by node; of one node the skip connections first.
-  [[nodiscard]] constexpr std::vector<node_edge> list() {
-    std::vector<node_edge> extra;
+  [[nodiscard]] constexpr vector<node_edge> list() {
+    vector<node_edge> extra;
     for (std::uint32_t node = 0; node < graph_.nodes.size(); ++node) {
       op const o = graph_.nodes[node];
       if (!is_chunk_op(o.kind()) || o.kind() == op_kind::backward_weight) continue;
@@ -120,7 +120,7 @@ class extra_edges {
 
   /// Moves one direction of the edges from two places a node to as many as there are. `here` is the end that keeps the
   /// link, `there` the other one.
-  constexpr void lay_out(buffer<std::uint32_t>& begin, buffer<graph_link>& links, std::vector<node_edge> const& extra,
+  constexpr void lay_out(buffer<std::uint32_t>& begin, buffer<graph_link>& links, vector<node_edge> const& extra,
                          std::uint32_t node_edge::* here, std::uint32_t node_edge::* there) {
     auto const nodes = graph_.nodes.size();
     // A duplicate waits but nothing waits for it, so its producer does not list it.
@@ -135,7 +135,7 @@ class extra_edges {
     for (std::size_t node = 0; node < nodes; ++node) begin[node + 1] += begin[node];
 
     buffer<graph_link> all(begin[nodes]);
-    std::vector<std::uint32_t> next(begin.begin(), begin.end());
+    vector<std::uint32_t> next(begin.begin(), begin.end());
     for (std::size_t place = 0; place < links.size(); ++place)
       if (links[place] != graph_link::none()) all[next[place / 2]++] = links[place];
     for (auto const& e : extra) {
@@ -164,7 +164,7 @@ constexpr op_graph::parts begin_graph(schedule const& s, op_graph::parts reuse) 
 }
 
 /// A graph whose nodes are there, or in `elsewhere` and to be copied, with its edges.
-constexpr op_graph connect(op_graph::parts graph, graph_options const& options, std::span<op const> elsewhere = {}) {
+constexpr op_graph connect(op_graph::parts graph, graph_options const& options, view<op> elsewhere = {}) {
   check_skips(options, graph.where.stages());
   bool const copies = !elsewhere.empty();
   op_index const index(copies ? elsewhere : graph.nodes.view(), graph.where.stages(), graph.microbatches,

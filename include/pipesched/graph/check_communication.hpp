@@ -6,13 +6,14 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <span>
 #include <vector>
 
 #include <pipesched/core/fault.hpp>
 #include <pipesched/core/op.hpp>
 #include <pipesched/core/placement.hpp>
 #include <pipesched/core/sort.hpp>
+#include <pipesched/core/vector.hpp>
+#include <pipesched/core/view.hpp>
 #include <pipesched/graph/execution_order.hpp>
 #include <pipesched/graph/fault_list.hpp>
 #include <pipesched/graph/graph_builder.hpp>
@@ -41,7 +42,7 @@ struct message_part {
 
 class communication_check {
  public:
-  constexpr communication_check(placement const& where, std::span<std::vector<op> const> programs, fault_list& faults)
+  constexpr communication_check(placement const& where, view<std::vector<op>> programs, fault_list& faults)
       : where_(where), programs_(programs), faults_(faults) {}
 
   constexpr void run(bool look_for_deadlock) {
@@ -54,7 +55,7 @@ class communication_check {
     for (std::size_t i = 0; i < parts_.size();) {
       auto end = i + 1;
       while (end < parts_.size() && parts_[end].message == parts_[i].message) ++end;
-      check_message(std::span<message_part const>(parts_).subspan(i, end - i));
+      check_message(view<message_part>(parts_).subspan(i, end - i));
       i = end;
     }
     check_channels();
@@ -111,7 +112,7 @@ class communication_check {
     return {kind, stage_id{stage}, microbatch_id{o.microbatch()}};
   }
 
-  constexpr void check_message(std::span<message_part const> parts) {
+  constexpr void check_message(view<message_part> parts) {
     message_part const* found[message_roles] = {};
     for (auto const& p : parts) {
       auto& first = found[std::size_t(p.role)];
@@ -194,7 +195,7 @@ class communication_check {
 
   /// Looks for a deadlock of ranks that wait for nothing but data: sends and receives run beside the compute ops.
   constexpr void check_waiting() {
-    std::vector<std::size_t> first{0};
+    vector<std::size_t> first{0};
     for (auto const& program : programs_) first.push_back(first.back() + program.size());
     if (std::int64_t(first.back()) > max_nodes) return;
     graph_builder builder(where_, 1);
@@ -220,10 +221,10 @@ class communication_check {
   }
 
   placement const& where_;
-  std::span<std::vector<op> const> programs_;
+  view<std::vector<op>> programs_;
   fault_list& faults_;
-  std::vector<message_part> parts_;
-  std::vector<exchange> exchanges_;
+  vector<message_part> parts_;
+  vector<exchange> exchanges_;
 };
 
 }  // namespace detail
@@ -241,9 +242,9 @@ struct communication_options {
 /// use them, or received in another order than sent on the same channel (one rank to another); and a deadlock that
 /// comes of them where every wait is for data alone. SEND names the sender's stage, RECV the receiver's. The chunk ops
 /// themselves are the matter of `check`. Time in proportion to n log n.
-[[nodiscard]] constexpr std::vector<fault> check_communication(placement const& where,
-                                                               std::span<std::vector<op> const> programs,
-                                                               communication_options const& options = {}) {
+[[nodiscard]] constexpr detail::vector<fault> check_communication(placement const& where,
+                                                                  view<std::vector<op>> programs,
+                                                                  communication_options const& options = {}) {
   detail::fault_list faults(options.max_faults);
   detail::communication_check(where, programs, faults).run(options.look_for_deadlock);
   return faults.take();

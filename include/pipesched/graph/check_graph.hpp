@@ -6,10 +6,10 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <vector>
 
 #include <pipesched/core/fault.hpp>
 #include <pipesched/core/op.hpp>
+#include <pipesched/core/vector.hpp>
 #include <pipesched/graph/execution_order.hpp>
 #include <pipesched/graph/fault_list.hpp>
 #include <pipesched/graph/op_graph.hpp>
@@ -22,7 +22,7 @@ inline namespace v0 {
 /// graph.stream_of(n))[position]`. Time linear in nodes and edges.
 ///
 /// Whether a graph has *all* ops that a step needs is a question about the schedule: `check(schedule)`.
-[[nodiscard]] constexpr std::vector<fault> check(op_graph const& graph, std::size_t max_faults = 10000) {
+[[nodiscard]] constexpr detail::vector<fault> check(op_graph const& graph, std::size_t max_faults = 10000) {
   detail::fault_list faults(max_faults);
   auto const place = [&](node_id n) {
     auto const lane = graph.lane_of(n);

@@ -7,14 +7,14 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <span>
-#include <vector>
 
 #include <pipesched/core/buffer.hpp>
 #include <pipesched/core/fault.hpp>
 #include <pipesched/core/op.hpp>
 #include <pipesched/core/schedule.hpp>
 #include <pipesched/core/sort.hpp>
+#include <pipesched/core/vector.hpp>
+#include <pipesched/core/view.hpp>
 #include <pipesched/graph/fault_list.hpp>
 #include <pipesched/graph/op_groups.hpp>
 
@@ -28,10 +28,10 @@ constexpr void check_each_op(schedule const& s, fault_list& faults) {
     std::int64_t position = 0;
     std::int64_t count = 0;
   };
-  std::vector<stray> strays(std::size_t(s.stages()), stray{});  // of one rank, by stage
+  vector<stray> strays(std::size_t(s.stages()), stray{});  // of one rank, by stage
   for (int rank = 0; rank < s.ranks(); ++rank) {
     auto const program = s.program(rank);
-    std::vector<int> stray_stages;
+    vector<int> stray_stages;
     for (std::size_t i = 0; i < program.size(); ++i) {
       op const o = program[i];
       program_place const here{rank, std::int64_t(i)};
@@ -65,8 +65,8 @@ constexpr void check_each_op(schedule const& s, fault_list& faults) {
 }
 
 /// The microbatches that have an op on some stage, in order.
-[[nodiscard]] constexpr std::vector<std::int64_t> mentioned_microbatches(schedule const& s) {
-  std::vector<std::int64_t> mentioned;
+[[nodiscard]] constexpr vector<std::int64_t> mentioned_microbatches(schedule const& s) {
+  vector<std::int64_t> mentioned;
   if (s.microbatches() <= 4 * std::int64_t(s.ops().size()) + 4096) {
     buffer<bool> seen(std::size_t(s.microbatches()), false);
     for (op o : s.ops())
@@ -94,7 +94,7 @@ class completeness_check {
   constexpr void run(buffer<bool>& redundant) {
     count_votes();
     report_gaps();
-    op_groups(s_.ops(), s_.stages(), s_.microbatches()).for_each([&](std::span<std::uint32_t const> group) {
+    op_groups(s_.ops(), s_.stages(), s_.microbatches()).for_each([&](view<std::uint32_t> group) {
       check_group(group, redundant);
     });
     end_stage(s_.stages());
@@ -145,7 +145,7 @@ class completeness_check {
     next_ = 0;
   }
 
-  constexpr void check_group(std::span<std::uint32_t const> group, buffer<bool>& redundant) {
+  constexpr void check_group(view<std::uint32_t> group, buffer<bool>& redundant) {
     op const first = s_.ops()[group.front()];
     if (first.stage() != stage_) end_stage(first.stage());
     // Most often it is the next one; else it is looked for.
@@ -204,7 +204,7 @@ class completeness_check {
 
   /// A microbatch's ops of one stage are all on one copy, since the activations are there: on the one with most of
   /// them, or, where there are as many on another, the one that the microbatch uses most on all stages.
-  constexpr void check_copies(std::span<std::uint32_t const> group) {
+  constexpr void check_copies(view<std::uint32_t> group) {
     auto const in_group = [&](int replica) {
       return std::count_if(group.begin(), group.end(), [&](auto i) { return s_.ops()[i].replica() == replica; });
     };
@@ -227,7 +227,7 @@ class completeness_check {
 
   schedule const& s_;
   fault_list& faults_;
-  std::vector<std::int64_t> mentioned_;
+  vector<std::int64_t> mentioned_;
   buffer<std::uint32_t> votes_;  // by microbatch and copy
   bool trains_ = false;          // a schedule without any backward is forward-only, and right
   int stage_ = -1;               // at hand

@@ -7,13 +7,13 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <span>
-#include <vector>
 
 #include <pipesched/core/buffer.hpp>
 #include <pipesched/core/concepts.hpp>
 #include <pipesched/core/fault.hpp>
 #include <pipesched/core/schedule.hpp>
+#include <pipesched/core/vector.hpp>
+#include <pipesched/core/view.hpp>
 #include <pipesched/graph/build_graph.hpp>
 #include <pipesched/graph/check_structure.hpp>
 #include <pipesched/graph/execution_order.hpp>
@@ -55,10 +55,10 @@ constexpr void check_order_on_ranks(schedule const& s, op_graph const& graph, fa
 
 /// The ops that are not redundant; `origin` says which entry of `schedule::ops()` each of them was.
 [[nodiscard]] constexpr schedule without(schedule const& s, buffer<bool> const& redundant,
-                                         std::vector<std::uint32_t>& origin) {
-  std::vector<std::vector<op>> programs;
+                                         vector<std::uint32_t>& origin) {
+  vector<vector<op>> programs;
   for (int rank = 0; rank < s.ranks(); ++rank) {
-    std::vector<op> program;
+    vector<op> program;
     auto const first = s.offsets()[std::size_t(rank)];
     for (std::size_t i = 0; i < s.program(rank).size(); ++i) {
       if (redundant[first + i]) {
@@ -75,7 +75,7 @@ constexpr void check_order_on_ranks(schedule const& s, op_graph const& graph, fa
 
 /// Reports the cycle, if the graph has one, and what each rank that cannot go on waits for. `origin` leads from the
 /// graph's nodes to the entries of `schedule::ops()`; empty where they are the same.
-constexpr void check_deadlock(schedule const& s, op_graph const& graph, std::span<std::uint32_t const> origin,
+constexpr void check_deadlock(schedule const& s, op_graph const& graph, view<std::uint32_t> origin,
                               fault_list& faults) {
   execution_order const order(graph);
   if (order.complete()) return;
@@ -94,7 +94,7 @@ constexpr void check_deadlock(schedule const& s, op_graph const& graph, std::spa
 /// or that runs forward only. One pass finds all independent faults: what already has a fault is set aside before a
 /// deadlock is looked for. Time linear in the ops where the ids have no wide gaps.
 /// Throws `parameter_error` for a skip connection or an edge that does not exist.
-[[nodiscard]] constexpr std::vector<fault> check(schedule const& s, check_options const& options = {}) {
+[[nodiscard]] constexpr detail::vector<fault> check(schedule const& s, check_options const& options = {}) {
   detail::fault_list faults(options.max_faults);
   detail::buffer<bool> redundant(s.ops().size(), false);
   detail::check_each_op(s, faults);
@@ -103,7 +103,7 @@ constexpr void check_deadlock(schedule const& s, op_graph const& graph, std::spa
   auto const graph = build_graph(s, options.graph);
   detail::check_order_on_ranks(s, graph, faults, redundant);
   if (std::any_of(redundant.begin(), redundant.end(), [](bool r) { return r; })) {
-    std::vector<std::uint32_t> origin;
+    detail::vector<std::uint32_t> origin;
     auto const rest = detail::without(s, redundant, origin);
     auto options_of_rest = options.graph;
     options_of_rest.edges.clear();  // their ends may be among what is set aside
@@ -116,7 +116,7 @@ constexpr void check_deadlock(schedule const& s, op_graph const& graph, std::spa
 
 /// The same of the schedule that `generator` makes. Throws `parameter_error` where its own check fails.
 template <schedule_generator G>
-[[nodiscard]] constexpr std::vector<fault> check(G const& generator, check_options const& options = {}) {
+[[nodiscard]] constexpr detail::vector<fault> check(G const& generator, check_options const& options = {}) {
   return check(generate(generator), options);
 }
 

@@ -7,17 +7,17 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
-#include <vector>
 
 #include <pipesched/core/buffer.hpp>
 #include <pipesched/core/digest.hpp>
 #include <pipesched/core/op.hpp>
 #include <pipesched/core/placement.hpp>
 #include <pipesched/core/sort.hpp>
+#include <pipesched/core/vector.hpp>
+#include <pipesched/core/view.hpp>
 #include <pipesched/graph/edge.hpp>
 
 namespace pipesched {
@@ -100,8 +100,8 @@ class communication_plan {
     placement where;
     std::int64_t microbatches;
     comm_policy policy;
-    std::vector<std::uint32_t> row_begin = {};  // ranks + 1
-    detail::buffer<plan_entry> entries = {};    // rank after rank
+    detail::vector<std::uint32_t> row_begin = {};  // ranks + 1
+    detail::buffer<plan_entry> entries = {};       // rank after rank
     detail::buffer<message> messages = {};
   };
 
@@ -115,11 +115,11 @@ class communication_plan {
   [[nodiscard]] constexpr comm_policy policy() const noexcept { return p_.policy; }
 
   /// The program of one rank, in order. Precondition: `rank` exists.
-  [[nodiscard]] constexpr std::span<plan_entry const> program(int rank) const noexcept {
+  [[nodiscard]] constexpr view<plan_entry> program(int rank) const noexcept {
     return entries().subspan(row_begin(rank), row_begin(rank + 1) - row_begin(rank));
   }
   /// All programs, rank after rank; that of `rank` begins at `row_begin(rank)`.
-  [[nodiscard]] constexpr std::span<plan_entry const> entries() const noexcept { return p_.entries.view(); }
+  [[nodiscard]] constexpr view<plan_entry> entries() const noexcept { return p_.entries.view(); }
   [[nodiscard]] constexpr std::uint32_t row_begin(int rank) const noexcept { return p_.row_begin[std::size_t(rank)]; }
   /// The rank whose program holds an entry. Time in proportion to the logarithm of the number of ranks.
   [[nodiscard]] constexpr int rank_of(std::uint32_t entry) const noexcept {
@@ -127,7 +127,7 @@ class communication_plan {
   }
 
   /// All messages, by the place of their producers in the schedule; a message's id is its index.
-  [[nodiscard]] constexpr std::span<message const> messages() const noexcept { return p_.messages.view(); }
+  [[nodiscard]] constexpr view<message> messages() const noexcept { return p_.messages.view(); }
   /// The message of a SEND, RECV or WAIT_SEND.
   [[nodiscard]] constexpr message const& message_of(plan_entry const& entry) const noexcept {
     return p_.messages[entry.message];
@@ -146,11 +146,11 @@ class communication_plan {
   }
 
   /// Every pair of ranks that a message passes, by sender and then receiver.
-  [[nodiscard]] constexpr std::vector<channel> channels() const {
-    std::vector<channel> result;
-    std::vector<std::int64_t> count(std::size_t(ranks()), 0);
+  [[nodiscard]] constexpr detail::vector<channel> channels() const {
+    detail::vector<channel> result;
+    detail::vector<std::int64_t> count(std::size_t(ranks()), 0);
     for (int rank = 0; rank < ranks(); ++rank) {
-      std::vector<int> peers;
+      detail::vector<int> peers;
       for (auto const& entry : program(rank))
         if (is_send(entry.what.kind()) && count[std::size_t(peer_of(entry))]++ == 0) peers.push_back(peer_of(entry));
       detail::sort(peers);

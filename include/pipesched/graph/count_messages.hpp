@@ -7,9 +7,9 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <vector>
 
 #include <pipesched/core/buffer.hpp>
+#include <pipesched/core/vector.hpp>
 #include <pipesched/graph/communication_plan.hpp>
 #include <pipesched/graph/edge.hpp>
 #include <pipesched/graph/execution_order.hpp>
@@ -52,7 +52,7 @@ class message_counts {
   }
 
   buffer<node_state> nodes;
-  std::vector<rank_count> ranks;
+  vector<rank_count> ranks;
 
  private:
   static constexpr std::uint32_t none = plan_entry::no_message;

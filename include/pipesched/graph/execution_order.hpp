@@ -7,13 +7,13 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <span>
 #include <string>
 #include <utility>
-#include <vector>
 
 #include <pipesched/core/buffer.hpp>
 #include <pipesched/core/error.hpp>
+#include <pipesched/core/vector.hpp>
+#include <pipesched/core/view.hpp>
 #include <pipesched/graph/edge.hpp>
 #include <pipesched/graph/op_graph.hpp>
 #include <pipesched/graph/order_search.hpp>
@@ -35,7 +35,7 @@ class execution_order {
 
   /// The nodes in an order in which all edges point forward; the members of a pair stand side by side. Where there is
   /// a cycle, those nodes that can run.
-  [[nodiscard]] constexpr std::span<step const> steps() const noexcept { return p_.steps.view().subspan(0, p_.count); }
+  [[nodiscard]] constexpr view<step> steps() const noexcept { return p_.steps.view().subspan(0, p_.count); }
   /// Whether the step at `position` and the next one are an overlapped pair.
   [[nodiscard]] constexpr bool opens_pair(std::size_t position) const noexcept {
     return p_.steps[position].what.overlaps_next() && position + 1 < p_.count &&
@@ -51,34 +51,32 @@ class execution_order {
   /// Where a node stands in `steps()`. Precondition: it can run.
   [[nodiscard]] constexpr std::uint32_t position(node_id n) const noexcept { return p_.positions[n.value]; }
   /// The waits that do not fit into the steps, by position. A wait for an earlier op of the same lane is in neither.
-  [[nodiscard]] constexpr std::span<further_wait const> further_waits() const noexcept {
+  [[nodiscard]] constexpr view<further_wait> further_waits() const noexcept {
     return {p_.further_waits.data(), p_.further_waits.size()};
   }
 
   /// Those of one step. Time logarithmic in their number.
-  [[nodiscard]] constexpr std::span<further_wait const> further_waits_of(std::size_t position) const noexcept {
+  [[nodiscard]] constexpr view<further_wait> further_waits_of(std::size_t position) const noexcept {
     auto const before = [](further_wait const& w, std::size_t p) { return w.position < p; };
     auto const first = std::lower_bound(p_.further_waits.begin(), p_.further_waits.end(), position, before);
     auto const last = std::lower_bound(first, p_.further_waits.end(), position + 1, before);
-    return {first, last};
+    return {first, std::size_t(last - first)};
   }
 
   /// Whether every node can run.
   [[nodiscard]] constexpr bool complete() const noexcept { return p_.count == p_.steps.size(); }
   /// The lanes that cannot finish, in order of lanes; empty where the order is complete.
-  [[nodiscard]] constexpr std::span<blocked_lane const> blocked() const noexcept {
-    return {p_.blocked.data(), p_.blocked.size()};
-  }
+  [[nodiscard]] constexpr view<blocked_lane> blocked() const noexcept { return {p_.blocked.data(), p_.blocked.size()}; }
 
   /// The cycle, or nothing where the order is complete. Each entry waits for its `awaited`, which is the next entry's
   /// node or comes after it on the same stream; the last one's leads back to the first.
-  [[nodiscard]] constexpr std::vector<blocked_lane> cycle(op_graph const& graph) const {
+  [[nodiscard]] constexpr detail::vector<blocked_lane> cycle(op_graph const& graph) const {
     if (p_.blocked.empty()) return {};
-    std::vector<std::size_t> entry_of_lane(std::size_t(graph.lanes()), p_.blocked.size());
+    detail::vector<std::size_t> entry_of_lane(std::size_t(graph.lanes()), p_.blocked.size());
     for (std::size_t entry = 0; entry < p_.blocked.size(); ++entry)
       entry_of_lane[std::size_t(p_.blocked[entry].lane)] = entry;
-    std::vector<std::size_t> visited(p_.blocked.size(), 0);  // the step at which it was passed, from 1
-    std::vector<blocked_lane> path;
+    detail::vector<std::size_t> visited(p_.blocked.size(), 0);  // the step at which it was passed, from 1
+    detail::vector<blocked_lane> path;
     std::size_t at = 0;
     while (visited[at] == 0) {
       path.push_back(p_.blocked[at]);

@@ -7,12 +7,11 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <span>
 #include <utility>
-#include <vector>
 
 #include <pipesched/core/fault.hpp>
 #include <pipesched/core/schedule.hpp>
+#include <pipesched/core/vector.hpp>
 
 namespace pipesched {
 inline namespace v0 {
@@ -48,7 +47,7 @@ class fault_list {
   }
 
   /// The faults, with one that stands for those left out.
-  [[nodiscard]] constexpr std::vector<fault> take() {
+  [[nodiscard]] constexpr vector<fault> take() {
     if (left_out_ > 0)
       faults_.push_back(
           fault{.kind = fault_kind::not_listed, .what = op::from_packed(0), .where = {}, .count = left_out_});
@@ -59,8 +58,8 @@ class fault_list {
   static constexpr std::size_t none = ~std::size_t{0};
 
   std::size_t most_;
-  std::vector<fault> faults_;
-  std::vector<std::size_t> last_;  // by kind, where `add_run` put its last fault
+  vector<fault> faults_;
+  vector<std::size_t> last_;  // by kind, where `add_run` put its last fault
   std::int64_t left_out_ = 0;
 };
 

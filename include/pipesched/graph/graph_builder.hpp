@@ -8,11 +8,11 @@
 #include <cstdint>
 #include <string_view>
 #include <utility>
-#include <vector>
 
 #include <pipesched/core/buffer.hpp>
 #include <pipesched/core/error.hpp>
 #include <pipesched/core/sort.hpp>
+#include <pipesched/core/vector.hpp>
 #include <pipesched/graph/edge.hpp>
 #include <pipesched/graph/op_graph.hpp>
 
@@ -67,7 +67,7 @@ class graph_builder {
     for (auto const& node : nodes_) ++graph.lane_begin[node.lane + 1];
     for (std::size_t lane = 0; lane < lanes; ++lane) graph.lane_begin[lane + 1] += graph.lane_begin[lane];
 
-    std::vector<std::uint32_t> number(n, 0);
+    detail::vector<std::uint32_t> number(n, 0);
     auto next = graph.lane_begin;
     graph.nodes = detail::buffer<op>(n);
     graph.layers = detail::buffer<std::uint16_t>(n);
@@ -103,13 +103,13 @@ class graph_builder {
 
   /// One direction of the edges, grouped by node: `here` is the end that keeps the link, `there` the other one.
   constexpr void fill(detail::buffer<std::uint32_t>& begin, detail::buffer<graph_link>& links,
-                      std::vector<std::uint32_t> const& number, std::uint32_t raw_edge::* here,
+                      detail::vector<std::uint32_t> const& number, std::uint32_t raw_edge::* here,
                       std::uint32_t raw_edge::* there) const {
     begin = detail::buffer<std::uint32_t>(nodes_.size() + 1, 0);
     links = detail::buffer<graph_link>(edges_.size());
     for (auto const& e : edges_) ++begin[number[e.*here] + 1];
     for (std::size_t i = 0; i < nodes_.size(); ++i) begin[i + 1] += begin[i];
-    std::vector<std::uint32_t> next(begin.begin(), begin.end());
+    detail::vector<std::uint32_t> next(begin.begin(), begin.end());
     auto const rank = [&](std::uint32_t node) { return nodes_[node].lane / std::uint32_t(streams_); };
     for (auto const& e : edges_)
       links[next[number[e.*here]]++] = graph_link(number[e.*there], e.kind, rank(e.*here) != rank(e.*there));
@@ -117,11 +117,11 @@ class graph_builder {
 
   placement where_;
   std::int64_t microbatches_;
-  std::vector<char> name_;
+  detail::vector<char> name_;
   int streams_;
-  std::vector<entry> nodes_;
-  std::vector<raw_edge> edges_;
-  std::vector<missing_entry> missing_;
+  detail::vector<entry> nodes_;
+  detail::vector<raw_edge> edges_;
+  detail::vector<missing_entry> missing_;
 };
 
 }  // namespace v0

@@ -13,6 +13,7 @@
 #include <pipesched/core/op.hpp>
 #include <pipesched/core/placement.hpp>
 #include <pipesched/core/sort.hpp>
+#include <pipesched/core/vector.hpp>
 
 namespace pipesched {
 inline namespace v0 {
@@ -26,9 +27,9 @@ struct stage_home {
 };
 
 /// By stage and rank. Time and memory in proportion to the ops and the highest stage.
-[[nodiscard]] constexpr std::vector<stage_home> homes_of(std::vector<std::vector<op>> const& programs, int stages) {
-  std::vector<stage_home> homes;
-  std::vector<std::int64_t> counts(std::size_t(stages), 0);
+[[nodiscard]] constexpr vector<stage_home> homes_of(std::vector<std::vector<op>> const& programs, int stages) {
+  vector<stage_home> homes;
+  vector<std::int64_t> counts(std::size_t(stages), 0);
   for (std::size_t rank = 0; rank < programs.size(); ++rank) {
     auto const first = homes.size();
     for (op o : programs[rank])
@@ -48,18 +49,18 @@ struct stage_home {
   return false;
 }
 
-/// The bidirectional placement that most ops keep to, or none: more than half of the stages stand on several ranks.
-[[nodiscard]] constexpr std::vector<placement> bidirectional_of(std::vector<stage_home> const& homes, int ranks,
-                                                                int stages) {
-  if (stages != ranks || ranks % 2 != 0) return {};
-  std::vector<int> copies(std::size_t(stages), 0);
+/// How many pipelines the bidirectional placement has that most ops keep to: more than half of the stages stand on
+/// several ranks. 0 where none is kept to.
+[[nodiscard]] constexpr int bidirectional_pipelines(vector<stage_home> const& homes, int ranks, int stages) {
+  if (stages != ranks || ranks % 2 != 0) return 0;
+  vector<int> copies(std::size_t(stages), 0);
   for (auto const& home : homes) ++copies[std::size_t(home.stage)];
-  std::vector<int> stages_with(std::size_t(ranks) + 1, 0);  // by the number of copies
+  vector<int> stages_with(std::size_t(ranks) + 1, 0);  // by the number of copies
   for (int c : copies) ++stages_with[std::size_t(c)];
   int pipelines = 0;
   for (int c = 2; c <= std::min(ranks, max_replicas); c += 2)
     if (2 * stages_with[std::size_t(c)] > stages && ranks % c == 0) pipelines = c;
-  if (pipelines == 0) return {};
+  if (pipelines == 0) return 0;
   auto const where = placement::bidirectional(ranks, pipelines);
   std::int64_t inside = 0;
   std::int64_t total = 0;
@@ -67,8 +68,7 @@ struct stage_home {
     total += home.ops;
     if (holds(where, home)) inside += home.ops;
   }
-  if (2 * inside <= total) return {};
-  return {where};
+  return 2 * inside > total ? pipelines : 0;
 }
 
 }  // namespace detail
@@ -84,11 +84,12 @@ struct stage_home {
     for (op o : program)
       if (is_chunk_op(o.kind())) stages = std::max(stages, o.stage() + 1);
   auto const homes = detail::homes_of(programs, stages);
-  for (auto const& where : detail::bidirectional_of(homes, ranks, stages)) return where;
+  if (int const pipelines = detail::bidirectional_pipelines(homes, ranks, stages))
+    return placement::bidirectional(ranks, pipelines);
 
-  std::vector<int> rank_of_stage(std::size_t(stages), 0);
-  std::vector<std::int64_t> most(std::size_t(stages), 0);
-  std::vector<std::int64_t> all(std::size_t(stages), 0);
+  detail::vector<int> rank_of_stage(std::size_t(stages), 0);
+  detail::vector<std::int64_t> most(std::size_t(stages), 0);
+  detail::vector<std::int64_t> all(std::size_t(stages), 0);
   for (auto const& home : homes) {
     auto const stage = std::size_t(home.stage);
     all[stage] += home.ops;

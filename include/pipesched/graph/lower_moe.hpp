@@ -8,15 +8,14 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <utility>
-#include <vector>
 
 #include <pipesched/core/concepts.hpp>
 #include <pipesched/core/error.hpp>
 #include <pipesched/core/op.hpp>
 #include <pipesched/core/schedule.hpp>
+#include <pipesched/core/vector.hpp>
 #include <pipesched/graph/build_graph.hpp>
 #include <pipesched/graph/edge.hpp>
 #include <pipesched/graph/graph_builder.hpp>
@@ -32,7 +31,7 @@ struct moe_options {
   /// Layers of every stage, 1..65536.
   int layers = 1;
   /// Layers of each stage, where they differ; else empty.
-  std::vector<int> layers_by_stage = {};
+  detail::vector<int> layers_by_stage = {};
   /// The order of an overlapped pair's events; by default that of DeepSeek-V3, figure 4.
   moe_pair_order pair_order = {};
   /// Whether the communication that ends a chunk (the combine of its last forward layer) runs into the rank's next op.
@@ -62,7 +61,7 @@ class moe_lowering {
   constexpr moe_lowering(op_graph const& graph, moe_options const& options)
       : graph_(graph),
         options_(options),
-        pair_order_(*options.pair_order.rotated()),
+        pair_order_(options.pair_order.rotated()),
         out_(graph.where(), graph.microbatches(), graph.name(), 3),
         chunks_(graph.size(), chunk{}),
         sends_(graph.places_out(), handle{0}) {}
@@ -102,11 +101,11 @@ class moe_lowering {
 
   constexpr void lower_rank(int rank) {
     auto const end = graph_.lane_end(rank);
-    std::optional<block> before;
+    block before;  // of the first: none
     for (auto node = graph_.lane_begin(rank); node < end;) {
       bool const pair = graph_.opens_pair(node, end);
       auto const lowered = pair ? lower_pair(node, rank) : lower_alone(node, rank);
-      if (before) make_wait(*before, lowered);
+      make_wait(before, lowered);
       // Of a pair the backward's result is sent first: without blocking it may be there first.
       if (pair) {
         bool const forward_first = graph_.node(node_id{node}).kind() == op_kind::forward;
@@ -210,8 +209,8 @@ class moe_lowering {
     fill_stream(pair_order_.all_to_all);
 
     auto const add_data_edge = [&](moe_event e, bool is_forward) {
-      if (auto const needed = needed_in_chunk(e, is_forward ? f_layers : b_layers))
-        out_.add_edge(event(*needed), event(e), edge_kind::chunk);
+      if (auto const needed = needed_in_chunk(e, is_forward ? f_layers : b_layers); needed != e)
+        out_.add_edge(event(needed), event(e), edge_kind::chunk);
     };
     for_each_pair_event(pair_order_.compute, add_data_edge);
     for_each_pair_event(pair_order_.all_to_all, add_data_edge);
@@ -259,9 +258,9 @@ class moe_lowering {
   moe_options const& options_;
   moe_pair_order pair_order_;
   graph_builder out_;
-  std::vector<chunk> chunks_;
-  std::vector<handle> sends_;        // by place of the link, of those that are transfers
-  std::vector<handle> pair_events_;  // of the pair that is being lowered, by layer and kind
+  vector<chunk> chunks_;
+  vector<handle> sends_;        // by place of the link, of those that are transfers
+  vector<handle> pair_events_;  // of the pair that is being lowered, by layer and kind
 };
 
 /// The most nodes that lowering can make.

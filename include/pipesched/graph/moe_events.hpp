@@ -7,7 +7,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <optional>
 
 #include <pipesched/core/op.hpp>
 #include <pipesched/graph/op_graph.hpp>
@@ -46,8 +45,8 @@ struct moe_event {
   friend constexpr bool operator==(moe_event, moe_event) noexcept = default;
 };
 
-/// The event of the same layer whose result `kind` needs; nothing for the first of a layer.
-[[nodiscard]] constexpr std::optional<op_kind> needed_in_layer(op_kind kind) noexcept {
+/// The event of the same layer whose result `kind` needs; `kind` itself for the first of a layer.
+[[nodiscard]] constexpr op_kind needed_in_layer(op_kind kind) noexcept {
   switch (kind) {
     case op_kind::dispatch_forward: return op_kind::attention_forward;
     case op_kind::mlp_forward: return op_kind::dispatch_forward;
@@ -57,18 +56,17 @@ struct moe_event {
     case op_kind::dispatch_backward: return op_kind::mlp_backward_input;
     case op_kind::attention_backward_input: return op_kind::dispatch_backward;
     case op_kind::attention_backward_weight: return op_kind::attention_backward_input;
-    default: return {};
+    default: return kind;
   }
 }
 
-/// The event whose result `e` needs, in a chunk of `layers` layers; nothing for the first of a chunk. Forward goes up
-/// the layers, backward comes down.
-[[nodiscard]] constexpr std::optional<moe_event> needed_in_chunk(moe_event e, int layers) noexcept {
-  if (auto const kind = needed_in_layer(e.kind)) return moe_event{*kind, e.layer};
-  if (e.kind == op_kind::attention_forward && e.layer > 0) return moe_event{op_kind::combine_forward, e.layer - 1};
+/// The event whose result `e` needs, in a chunk of `layers` layers; `e` itself for the first of a chunk. Forward goes
+/// up the layers, backward comes down.
+[[nodiscard]] constexpr moe_event needed_in_chunk(moe_event e, int layers) noexcept {
+  if (e.kind == op_kind::attention_forward && e.layer > 0) return {op_kind::combine_forward, e.layer - 1};
   if (e.kind == op_kind::combine_backward && e.layer + 1 < layers)
-    return moe_event{op_kind::attention_backward_input, e.layer + 1};
-  return {};
+    return {op_kind::attention_backward_input, e.layer + 1};
+  return {needed_in_layer(e.kind), e.layer};
 }
 
 /// Calls `visit(event)` for the events of a chunk op on its own, in order.

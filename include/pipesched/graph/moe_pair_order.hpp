@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
-#include <optional>
 #include <string_view>
 
 #include <pipesched/core/error.hpp>
@@ -47,16 +46,16 @@ struct moe_pair_order {
                            wanted(all_to_all, !computes, "times in the pair order's all-to-all stream")});
       if (wrong) return wrong;
     }
-    if (!rotated())
+    if (!rotated().can_run())
       return parameter_violation{"pair order (rotations that can run)", 0, "must be at least", 1,
                                  "each event comes after the one whose result it needs"};
     return {};
   }
 
   /// The order from where a pair can begin: as given where that runs, else the first rotation of both streams that
-  /// does. Figure 4 becomes ATTN(F) beside COMBINE(B), MLP(B) MLP(W) beside DISPATCH(F), MLP(F) beside DISPATCH(B),
-  /// ATTN(B) ATTN(W) beside COMBINE(F).
-  [[nodiscard]] constexpr std::optional<moe_pair_order> rotated() const {
+  /// does, if any. Figure 4 becomes ATTN(F) beside COMBINE(B), MLP(B) MLP(W) beside DISPATCH(F), MLP(F) beside
+  /// DISPATCH(B), ATTN(B) ATTN(W) beside COMBINE(F).
+  [[nodiscard]] constexpr moe_pair_order rotated() const {
     auto order = *this;
     for (std::size_t c = 0; c < compute.size(); ++c) {
       for (std::size_t a = 0; a < all_to_all.size(); ++a) {
@@ -65,7 +64,7 @@ struct moe_pair_order {
       }
       std::rotate(order.compute.begin(), order.compute.begin() + 1, order.compute.end());
     }
-    return {};
+    return order;
   }
 
   /// Whether the streams, begun as they stand, run to their ends with nothing of the layer done before.
@@ -73,7 +72,7 @@ struct moe_pair_order {
     std::array<bool, 64> done{};
     auto const ready = [&](op_kind event) {
       auto const needed = detail::needed_in_layer(event);
-      return !needed || done[std::size_t(*needed)];
+      return needed == event || done[std::size_t(needed)];
     };
     std::size_t c = 0;
     std::size_t a = 0;

@@ -8,15 +8,15 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
-#include <span>
 #include <string_view>
 #include <utility>
-#include <vector>
 
 #include <pipesched/core/buffer.hpp>
 #include <pipesched/core/ids.hpp>
 #include <pipesched/core/op.hpp>
 #include <pipesched/core/placement.hpp>
+#include <pipesched/core/vector.hpp>
+#include <pipesched/core/view.hpp>
 #include <pipesched/graph/edge.hpp>
 
 namespace pipesched {
@@ -54,17 +54,17 @@ class op_graph {
   struct parts {
     placement where;
     std::int64_t microbatches;
-    std::vector<char> name;  // not std::string, which libstdc++ 12 cannot use in constant expressions
+    detail::vector<char> name;  // not std::string, which libstdc++ 12 cannot use in constant expressions
     int streams = 1;
-    std::vector<std::uint32_t> lane_begin = {};   // lanes + 1
-    detail::buffer<op> nodes = {};                // lane by lane
-    detail::buffer<std::uint16_t> layers = {};    // per node, or empty
-    detail::buffer<std::uint32_t> in_begin = {};  // nodes + 1, or empty
+    detail::vector<std::uint32_t> lane_begin = {};  // lanes + 1
+    detail::buffer<op> nodes = {};                  // lane by lane
+    detail::buffer<std::uint16_t> layers = {};      // per node, or empty
+    detail::buffer<std::uint32_t> in_begin = {};    // nodes + 1, or empty
     detail::buffer<graph_link> in = {};
     detail::buffer<std::uint32_t> out_begin = {};  // nodes + 1, or empty
     detail::buffer<graph_link> out = {};
     std::size_t links = 0;
-    std::vector<missing_producer> missing = {};
+    detail::vector<missing_producer> missing = {};
   };
 
   constexpr explicit op_graph(parts filled) : p_(std::move(filled)) {}
@@ -80,7 +80,7 @@ class op_graph {
   /// The number of nodes.
   [[nodiscard]] constexpr std::size_t size() const noexcept { return p_.nodes.size(); }
   [[nodiscard]] constexpr op node(node_id n) const noexcept { return p_.nodes[n.value]; }
-  [[nodiscard]] constexpr std::span<op const> nodes() const noexcept { return p_.nodes.view(); }
+  [[nodiscard]] constexpr view<op> nodes() const noexcept { return p_.nodes.view(); }
   /// The layer, within its chunk, of a lowered event; 0 for everything else.
   [[nodiscard]] constexpr int layer(node_id n) const noexcept { return p_.layers.size() ? p_.layers[n.value] : 0; }
 
@@ -106,7 +106,7 @@ class op_graph {
   [[nodiscard]] constexpr int rank_of(node_id n) const noexcept { return rank_of_lane(std::uint32_t(lane_of(n))); }
   [[nodiscard]] constexpr stream stream_of(node_id n) const noexcept { return stream(lane_of(n) % p_.streams); }
   /// The ops that one stream of a rank runs, in order.
-  [[nodiscard]] constexpr std::span<op const> program(int rank, stream s = stream::compute) const noexcept {
+  [[nodiscard]] constexpr view<op> program(int rank, stream s = stream::compute) const noexcept {
     auto const lane = lane_of(rank, s);
     return nodes().subspan(lane_begin(lane), lane_end(lane) - lane_begin(lane));
   }
@@ -126,10 +126,10 @@ class op_graph {
   /// \name Edges
   /// \{
   /// The stored edges into and out of a node: all but program and pair edges. Constant time.
-  [[nodiscard]] constexpr std::span<graph_link const> links_in(node_id n) const noexcept {
+  [[nodiscard]] constexpr view<graph_link> links_in(node_id n) const noexcept {
     return links_of(n, p_.in_begin, p_.in);
   }
-  [[nodiscard]] constexpr std::span<graph_link const> links_out(node_id n) const noexcept {
+  [[nodiscard]] constexpr view<graph_link> links_out(node_id n) const noexcept {
     return links_of(n, p_.out_begin, p_.out);
   }
   /// Where no node can have more than two stored edges in: node n's, at 2n and 2n + 1, with `graph_link::none()` where
@@ -150,8 +150,8 @@ class op_graph {
   [[nodiscard]] constexpr std::size_t places_out() const noexcept { return p_.out.size(); }
 
   /// All typed edges into a node, program and pair edges included.
-  [[nodiscard]] constexpr std::vector<edge> producers(node_id n) const {
-    std::vector<edge> edges;
+  [[nodiscard]] constexpr detail::vector<edge> producers(node_id n) const {
+    detail::vector<edge> edges;
     for (graph_link l : links_in(n)) edges.push_back(edge{node_id{l.node()}, n, l.kind()});
     auto const mate = partner(n);
     auto const block = mate && *mate < n ? *mate : n;
@@ -161,8 +161,8 @@ class op_graph {
     return edges;
   }
   /// All typed edges out of a node, program and pair edges included.
-  [[nodiscard]] constexpr std::vector<edge> consumers(node_id n) const {
-    std::vector<edge> edges;
+  [[nodiscard]] constexpr detail::vector<edge> consumers(node_id n) const {
+    detail::vector<edge> edges;
     for (graph_link l : links_out(n)) edges.push_back(edge{n, node_id{l.node()}, l.kind()});
     auto const mate = partner(n);
     auto const block = mate && *mate > n ? *mate : n;
@@ -184,13 +184,13 @@ class op_graph {
   }
 
   /// Ops that nodes need and that no rank runs, in the order of the nodes; empty for a schedule that can train.
-  [[nodiscard]] constexpr std::span<missing_producer const> missing() const noexcept {
+  [[nodiscard]] constexpr view<missing_producer> missing() const noexcept {
     return {p_.missing.data(), p_.missing.size()};
   }
 
  private:
-  [[nodiscard]] static constexpr std::span<graph_link const> links_of(
-      node_id n, detail::buffer<std::uint32_t> const& begin, detail::buffer<graph_link> const& links) noexcept {
+  [[nodiscard]] static constexpr view<graph_link> links_of(node_id n, detail::buffer<std::uint32_t> const& begin,
+                                                           detail::buffer<graph_link> const& links) noexcept {
     if (begin.size() != 0) return links.view().subspan(begin[n.value], begin[n.value + 1] - begin[n.value]);
     auto const* const two = links.data() + 2 * std::size_t{n.value};
     bool const has_first = two[0] != graph_link::none();
@@ -198,7 +198,7 @@ class op_graph {
     return {two + !has_first, std::size_t{has_first} + std::size_t{has_second}};
   }
   /// A node and its partner, in order.
-  [[nodiscard]] constexpr std::vector<node_id> block_of(node_id n) const {
+  [[nodiscard]] constexpr detail::vector<node_id> block_of(node_id n) const {
     auto const mate = partner(n);
     if (!mate) return {n};
     return {std::min(n, *mate), std::max(n, *mate)};

@@ -6,12 +6,12 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <span>
 #include <vector>
 
 #include <pipesched/core/buffer.hpp>
 #include <pipesched/core/op.hpp>
 #include <pipesched/core/sort.hpp>
+#include <pipesched/core/view.hpp>
 
 namespace pipesched {
 inline namespace v0 {
@@ -21,7 +21,7 @@ namespace detail {
 /// (stage, microbatch) than ops, by comparing else: three ops with microbatch 10^9 cost three entries.
 class op_groups {
  public:
-  constexpr op_groups(std::span<op const> ops, int stages, std::int64_t microbatches) : ops_(ops) {
+  constexpr op_groups(view<op> ops, int stages, std::int64_t microbatches) : ops_(ops) {
     auto const slots = stages * microbatches;
     if (slots <= 4 * std::int64_t(ops.size()) + 4096)
       sort_by_counting(std::size_t(slots), microbatches);
@@ -69,7 +69,7 @@ class op_groups {
     });
   }
 
-  std::span<op const> ops_;
+  view<op> ops_;
   buffer<std::uint32_t> positions_;
   std::size_t count_ = 0;
 };

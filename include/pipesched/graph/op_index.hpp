@@ -8,13 +8,13 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <span>
-#include <vector>
 
 #include <pipesched/core/buffer.hpp>
 #include <pipesched/core/error.hpp>
 #include <pipesched/core/op.hpp>
 #include <pipesched/core/sort.hpp>
+#include <pipesched/core/vector.hpp>
+#include <pipesched/core/view.hpp>
 
 namespace pipesched {
 inline namespace v0 {
@@ -48,8 +48,8 @@ class op_index {
   /// Lane i of `ops` begins at `lane_begin[i]`, where the last one ends; all are one lane where that is not said. As
   /// they are read anyway, they can be copied to `copy` by the way. Throws `parameter_error` where the stage or the
   /// microbatch of a chunk op does not exist.
-  constexpr op_index(std::span<op const> ops, int stages, std::int64_t microbatches,
-                     std::vector<std::uint32_t> const& lane_begin = {}, op* copy = nullptr)
+  constexpr op_index(view<op> ops, int stages, std::int64_t microbatches, vector<std::uint32_t> const& lane_begin = {},
+                     op* copy = nullptr)
       : stages_(stages), microbatches_(microbatches), roles_(2) {
     if (has_room_for_table(ops) && fill_table(ops, lane_begin, copy)) return;
     roles_ = 3;
@@ -114,12 +114,12 @@ class op_index {
     }
   };
 
-  [[nodiscard]] constexpr bool has_room_for_table(std::span<op const> ops) const noexcept {
+  [[nodiscard]] constexpr bool has_room_for_table(view<op> ops) const noexcept {
     return roles_ * stages_ * microbatches_ <= 4 * std::int64_t(ops.size()) + 4096;
   }
 
   /// Returns false where it meets a W and has no place for any: schedules without are not searched for one beforehand.
-  constexpr bool fill_table(std::span<op const> ops, std::vector<std::uint32_t> const& lane_begin, op* copy) {
+  constexpr bool fill_table(view<op> ops, vector<std::uint32_t> const& lane_begin, op* copy) {
     table_ = buffer<std::uint32_t>(slot_of(op_role::forward, stages_, 0), none);
     blocks_.assign(block_number(op_role::forward, stages_, 0), block{});
     if (lane_begin.empty()) return fill_lane(ops, 0, std::uint32_t(ops.size()), 0, copy);
@@ -128,8 +128,7 @@ class op_index {
     return true;
   }
   /// From the last op to the first, which is the one that stays.
-  constexpr bool fill_lane(std::span<op const> ops, std::uint32_t begin, std::size_t end, std::uint32_t lane,
-                           op* copy) {
+  constexpr bool fill_lane(view<op> ops, std::uint32_t begin, std::size_t end, std::uint32_t lane, op* copy) {
     auto const* const from = ops.data();
     auto const microbatches = microbatches_;  // the member would be loaded again after each store
     open_rows open;
@@ -159,7 +158,7 @@ class op_index {
     return table_.data() + slot_of(role, o.stage(), 0);
   }
 
-  constexpr void fill_list(std::span<op const> ops, op* copy) {
+  constexpr void fill_list(view<op> ops, op* copy) {
     if (copy != nullptr) std::copy(ops.begin(), ops.end(), copy);
     for (std::size_t i = 0; i < ops.size(); ++i) {
       if (!is_chunk_op(ops[i].kind())) continue;
@@ -173,7 +172,7 @@ class op_index {
     return o.stage() < stages_ && o.microbatch() < microbatches_;
   }
   /// The first chunk op of a stage or a microbatch that does not exist; there is one.
-  constexpr void refuse_first(std::span<op const> ops) const {
+  constexpr void refuse_first(view<op> ops) const {
     for (op o : ops)
       if (is_chunk_op(o.kind()))
         require(first_violation({at_most("stage", o.stage(), stages_ - 1, "stages - 1"),
@@ -200,8 +199,8 @@ class op_index {
   std::int64_t microbatches_;
   std::int64_t roles_;
   buffer<std::uint32_t> table_;
-  std::vector<block> blocks_;
-  std::vector<entry> list_;
+  vector<block> blocks_;
+  vector<entry> list_;
 };
 
 }  // namespace detail

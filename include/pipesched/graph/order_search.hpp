@@ -7,13 +7,13 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <span>
 #include <utility>
-#include <vector>
 
 #include <pipesched/core/buffer.hpp>
 #include <pipesched/core/op.hpp>
 #include <pipesched/core/prefetch.hpp>
+#include <pipesched/core/vector.hpp>
+#include <pipesched/core/view.hpp>
 #include <pipesched/graph/edge.hpp>
 #include <pipesched/graph/op_graph.hpp>
 
@@ -50,9 +50,9 @@ namespace detail {
 struct order_parts {
   buffer<step> steps = {};
   buffer<std::uint32_t> positions = {};  // of each node
-  std::vector<further_wait> further_waits = {};
+  vector<further_wait> further_waits = {};
   std::size_t count = 0;  // of the steps that could be found
-  std::vector<blocked_lane> blocked = {};
+  vector<blocked_lane> blocked = {};
 };
 
 /// Runs all lanes of a graph, each until its next node waits for one that has not run, and writes down what runs.
@@ -161,7 +161,7 @@ class order_search {
 
   /// Finds what the step at `position` waits for, a node of a lane's next block. Returns a node that has not run, or
   /// `no_node`.
-  constexpr std::uint32_t find_waits(std::span<graph_link const> links, run_state const& at, std::uint32_t position,
+  constexpr std::uint32_t find_waits(view<graph_link> links, run_state const& at, std::uint32_t position,
                                      graph_link& awaited) {
     for (graph_link l : links) {
       if (follows(l, at.begin, at.next)) continue;
@@ -261,7 +261,7 @@ class order_search {
 
   /// Runs the lanes that are ready, the last one woken first: what it waited for is in the cache still.
   constexpr void run_by_waking() {
-    std::vector<std::uint32_t> ready;
+    vector<std::uint32_t> ready;
     for (auto lane = std::uint32_t(lanes_.size()); lane-- > 0;) ready.push_back(lane);
     ready.push_back(no_lane);  // a node writes one more than it wakes
     auto* top = ready.data() + lanes_.size();
@@ -310,7 +310,7 @@ class order_search {
   graph_link const* places_;  // null where a node may have more than two
   step* steps_;
   std::uint32_t* positions_;
-  std::vector<cursor> lanes_;
+  vector<cursor> lanes_;
   std::uint32_t count_ = 0;
 };
 

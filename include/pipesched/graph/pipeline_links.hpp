@@ -11,11 +11,11 @@
 #include <cstdint>
 #include <cstring>
 #include <type_traits>
-#include <vector>
 
 #include <pipesched/core/op.hpp>
 #include <pipesched/core/prefetch.hpp>
 #include <pipesched/core/sort.hpp>
+#include <pipesched/core/vector.hpp>
 #include <pipesched/graph/edge.hpp>
 #include <pipesched/graph/op_graph.hpp>
 #include <pipesched/graph/op_index.hpp>
@@ -64,7 +64,7 @@ class missing_ops {
     found_.push_back(entry{node, found_.size(), expected});
   }
   /// Node by node.
-  constexpr void list(std::vector<missing_producer>& missing) {
+  constexpr void list(vector<missing_producer>& missing) {
     detail::sort(found_, [](entry const& a, entry const& b) {
       return a.node != b.node ? a.node < b.node : a.sequence < b.sequence;
     });
@@ -78,7 +78,7 @@ class missing_ops {
     std::size_t sequence;
     op expected;
   };
-  std::vector<entry> found_;
+  vector<entry> found_;
 };
 
 /// Two links that stand one after the other, made and stored as one number.
@@ -151,8 +151,8 @@ class pipeline_linker {
     int rank;
     int stage;
   };
-  [[nodiscard]] constexpr std::vector<stage_on_rank> stages_by_rank() const {
-    std::vector<stage_on_rank> stages;
+  [[nodiscard]] constexpr vector<stage_on_rank> stages_by_rank() const {
+    vector<stage_on_rank> stages;
     for (int stage = 0; stage < graph_.where.stages(); ++stage)
       stages.push_back(stage_on_rank{graph_.where.rank_of(stage), stage});
     detail::sort(stages, [](stage_on_rank a, stage_on_rank b) {

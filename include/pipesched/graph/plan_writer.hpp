@@ -9,11 +9,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <utility>
-#include <vector>
 
 #include <pipesched/core/buffer.hpp>
 #include <pipesched/core/prefetch.hpp>
 #include <pipesched/core/sort.hpp>
+#include <pipesched/core/vector.hpp>
 #include <pipesched/graph/communication_plan.hpp>
 #include <pipesched/graph/count_messages.hpp>
 #include <pipesched/graph/edge.hpp>
@@ -285,7 +285,7 @@ class plan_writer {
     }
   }
   /// Sorts: where neighbours exchange, there are one or two ascending runs.
-  constexpr void merge_runs(std::vector<std::uint64_t>& values) {
+  constexpr void merge_runs(vector<std::uint64_t>& values) {
     while (!std::is_sorted(values.begin(), values.end())) {
       merged_.resize(values.size(), 0);
       auto out = merged_.begin();
@@ -302,13 +302,13 @@ class plan_writer {
   op_graph const& graph_;
   communication_plan::parts plan_;
   message_counts counts_;
-  std::vector<rank_state> rank_states_;
-  std::vector<std::uint32_t> home_;                      // by copy of a stage: its rank
-  rank_set active_;                                      // the ranks that take turns
-  std::vector<block> blocks_;                            // of this turn, where nothing is sent before it ends
-  std::vector<std::uint32_t> arrived_;                   // just in time: ids, to be put in order
-  std::array<std::vector<std::uint64_t>, 2> exchanges_;  // grouped: the lower rank, the higher one and the id; by round
-  std::vector<std::uint64_t> merged_;                    // room to sort them
+  vector<rank_state> rank_states_;
+  vector<std::uint32_t> home_;                      // by copy of a stage: its rank
+  rank_set active_;                                 // the ranks that take turns
+  vector<block> blocks_;                            // of this turn, where nothing is sent before it ends
+  vector<std::uint32_t> arrived_;                   // just in time: ids, to be put in order
+  std::array<vector<std::uint64_t>, 2> exchanges_;  // grouped: the lower rank, the higher one and the id; by round
+  vector<std::uint64_t> merged_;                    // room to sort them
 
   std::uint32_t many_ranks_ = 0;  // the number of ranks, where it is large
 

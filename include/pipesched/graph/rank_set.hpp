@@ -8,9 +8,9 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
-#include <vector>
 
 #include <pipesched/core/placement.hpp>
+#include <pipesched/core/vector.hpp>
 
 namespace pipesched {
 inline namespace v0 {
@@ -78,7 +78,7 @@ class rank_set {
     return none;
   }
 
-  std::vector<std::uint64_t> words_;  // level by level, from the ranks' own
+  vector<std::uint64_t> words_;  // level by level, from the ranks' own
   std::array<std::size_t, levels> level_begin_{};
 };
 

@@ -17,6 +17,7 @@
 #include <pipesched/core/placement.hpp>
 #include <pipesched/core/schedule.hpp>
 #include <pipesched/core/sort.hpp>
+#include <pipesched/core/vector.hpp>
 #include <pipesched/graph/communication_plan.hpp>
 #include <pipesched/graph/op_index.hpp>
 
@@ -37,9 +38,8 @@ struct message_end {
   return std::uint64_t{forward} << 63 | std::uint64_t(sender + 1) << 32 | std::uint64_t(o.microbatch());
 }
 
-[[nodiscard]] constexpr std::vector<message_end> ends_of(communication_plan::parts const& plan,
-                                                         bool (*is_end)(op_kind)) {
-  std::vector<message_end> ends;
+[[nodiscard]] constexpr vector<message_end> ends_of(communication_plan::parts const& plan, bool (*is_end)(op_kind)) {
+  vector<message_end> ends;
   for (std::uint32_t e = 0; e < plan.entries.size(); ++e)
     if (is_end(plan.entries[e].what.kind())) ends.push_back(message_end{message_key(plan.entries[e].what), e});
   detail::sort(ends, [](auto a, auto b) { return a.key != b.key ? a.key < b.key : a.entry < b.entry; });

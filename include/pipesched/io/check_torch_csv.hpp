@@ -12,6 +12,7 @@
 #include <vector>
 
 #include <pipesched/core/fault.hpp>
+#include <pipesched/core/vector.hpp>
 #include <pipesched/graph/check_communication.hpp>
 #include <pipesched/graph/checker.hpp>
 #include <pipesched/io/describe.hpp>
@@ -39,16 +40,16 @@ class compute_positions {
 
  private:
   torch_csv const& file_;
-  std::vector<std::vector<std::uint32_t>> actions_;  // per row, made when it is first asked for
+  vector<vector<std::uint32_t>> actions_;  // per row, made when it is first asked for
 };
 
 /// Faults by position among all actions of a row, as diagnostics by the cell of the file.
-[[nodiscard]] inline std::vector<diagnostic> describe_in_file(torch_csv const& file, std::vector<fault> faults) {
+[[nodiscard]] inline std::vector<diagnostic> describe_in_file(torch_csv const& file, vector<fault> faults) {
   auto const cell_of = [&](program_place p) { return file.cells[std::size_t(p.rank)][std::size_t(p.position)]; };
   auto const to_cell = [&](program_place& p) {
     if (p.rank >= 0 && p.position >= 0) p.position = cell_of(p).cell;
   };
-  std::vector<std::int64_t> columns;
+  vector<std::int64_t> columns;
   for (std::size_t i = 0; i < faults.size(); ++i) {
     auto& f = faults[i];
     bool const steps_on = f.kind == fault_kind::deadlock && i > 0 && faults[i - 1].kind == fault_kind::deadlock;

@@ -6,7 +6,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -16,6 +15,7 @@
 
 #include <pipesched/core/fault.hpp>
 #include <pipesched/core/op.hpp>
+#include <pipesched/core/view.hpp>
 #include <pipesched/io/diagnostic.hpp>
 
 namespace pipesched {
@@ -106,7 +106,7 @@ struct fault_text {
 }
 
 /// The steps of a cycle in one line.
-[[nodiscard]] inline diagnostic deadlock_of(std::span<fault const> steps) {
+[[nodiscard]] inline diagnostic deadlock_of(view<fault> steps) {
   std::string path;
   std::string reasons;
   for (std::size_t i = 0; i < steps.size(); ++i) {
@@ -129,7 +129,7 @@ struct fault_text {
 }  // namespace detail
 
 /// Faults in words, in their order; the steps of a deadlock's cycle become one line.
-[[nodiscard]] inline std::vector<diagnostic> describe(std::span<fault const> faults) {
+[[nodiscard]] inline std::vector<diagnostic> describe(view<fault> faults) {
   std::vector<diagnostic> result;
   for (std::size_t i = 0; i < faults.size(); ++i) {
     auto const& f = faults[i];

@@ -5,12 +5,12 @@
 /// What is wrong with a schedule or a file, in words.
 
 #include <cstdint>
-#include <span>
 #include <string>
 #include <string_view>
 
 #include <fmt/format.h>
 
+#include <pipesched/core/view.hpp>
 #include <pipesched/io/json_text.hpp>
 
 namespace pipesched {
@@ -48,7 +48,7 @@ struct diagnostic {
 }
 
 /// A JSON array of objects with the members of `diagnostic`; those that are not set are left out.
-[[nodiscard]] inline std::string to_json(std::span<diagnostic const> diagnostics) {
+[[nodiscard]] inline std::string to_json(view<diagnostic> diagnostics) {
   std::string text = "[";
   for (auto const& d : diagnostics) {
     text += text.size() > 1 ? ",\n {\"kind\": " : "{\"kind\": ";

@@ -10,7 +10,6 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include <fmt/format.h>
 
@@ -18,6 +17,7 @@
 #include <pipesched/analysis/memory.hpp>
 #include <pipesched/analysis/streams.hpp>
 #include <pipesched/analysis/timeline.hpp>
+#include <pipesched/core/vector.hpp>
 #include <pipesched/graph/op_graph.hpp>
 #include <pipesched/io/append.hpp>
 #include <pipesched/io/json_text.hpp>
@@ -105,7 +105,7 @@ class html_data_writer {
       bool const has_row = std::find(drawn.begin(), drawn.end(), s) != drawn.end();
       detail::append(text_, "{}{{\"rank\":{},\"stream\":\"{}\",\"drawn\":{},", lane > 0 ? ",\n" : "\n",
                      graph_.rank_of_lane(std::uint32_t(lane)), name_of(s), has_row);
-      std::vector<node_id> nodes;
+      vector<node_id> nodes;
       for (auto n = graph_.lane_begin(lane); n < graph_.lane_end(lane); ++n) nodes.push_back(node_id{n});
       write_list("type", nodes, [&](node_id n) { return fmt::format("{}", type_of(graph_.node(n))); });
       text_ += ',';
@@ -121,7 +121,7 @@ class html_data_writer {
 
   /// The first members of pairs that share a slot, and per rank the spans of pairs that became events.
   void write_pairs() {
-    std::vector<std::uint32_t> pairs;
+    vector<std::uint32_t> pairs;
     for (int lane = 0; lane < graph_.lanes(); ++lane)
       for_each_block(graph_, lane, [&](std::uint32_t first, std::uint32_t after) {
         if (after - first == 2) pairs.push_back(first);
@@ -171,7 +171,7 @@ class html_data_writer {
 
   void write_memory() {
     std::int64_t most = 0;
-    std::vector<std::int64_t> peaks;
+    vector<std::int64_t> peaks;
     text_ += ",\n\"memory\":[";
     for (int rank = 0; rank < graph_.ranks(); ++rank) {
       auto const curve = memory_curve(graph_, times_, rank, memory_);
@@ -193,7 +193,7 @@ class html_data_writer {
   Cost const& cost_;
   memory_model const& memory_;
   op_looks looks_;
-  std::vector<std::uint64_t> types_;  // sorted: the number of a type is its index
+  vector<std::uint64_t> types_;  // sorted: the number of a type is its index
   std::string text_;
 };
 

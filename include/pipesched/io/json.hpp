@@ -6,7 +6,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -17,6 +16,7 @@
 #include <pipesched/analysis/measured_cost.hpp>
 #include <pipesched/core/op.hpp>
 #include <pipesched/core/schedule.hpp>
+#include <pipesched/core/view.hpp>
 #include <pipesched/io/json_text.hpp>
 #include <pipesched/io/measured_name.hpp>
 #include <pipesched/io/torch_csv_writer.hpp>
@@ -29,8 +29,8 @@ inline constexpr int json_format_version = 1;
 
 /// What a file holds beside the schedule.
 struct json_extras {
-  stage_cost<double> const* costs = nullptr;   ///< none where null
-  std::span<measured_op const> measured = {};  ///< none where empty
+  stage_cost<double> const* costs = nullptr;  ///< none where null
+  view<measured_op> measured = {};            ///< none where empty
 };
 
 namespace detail {
@@ -66,7 +66,7 @@ inline void append_program(std::string& out, schedule const& s, int rank) {
 }
 
 template <class Number>
-void append_numbers(std::string& out, std::span<Number const> values) {
+void append_numbers(std::string& out, view<Number> values) {
   out += '[';
   for (std::size_t i = 0; i < values.size(); ++i) {
     if (i > 0) out += ", ";
@@ -83,7 +83,7 @@ inline void append_placement(std::string& out, placement const& where) {
       std::vector<std::int64_t> ranks;
       for (int stage = 0; stage < where.stages(); ++stage) ranks.push_back(where.rank_of(stage, replica));
       if (replica > 0) out += ", ";
-      append_numbers(out, std::span<std::int64_t const>(ranks));
+      append_numbers(out, view<std::int64_t>(ranks));
     }
     out += ']';
   }
@@ -93,7 +93,7 @@ inline void append_placement(std::string& out, placement const& where) {
 inline void append_costs(std::string& out, stage_cost<double> const& costs) {
   auto const append = [&](std::string_view name, std::vector<double> const& times) {
     out += fmt::format("\"{}\": ", name);
-    append_numbers(out, std::span<double const>(times));
+    append_numbers(out, view<double>(times));
     out += ", ";
   };
   out += '{';

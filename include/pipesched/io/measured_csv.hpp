@@ -9,7 +9,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
-#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -19,6 +18,8 @@
 
 #include <pipesched/analysis/measured_cost.hpp>
 #include <pipesched/core/placement.hpp>
+#include <pipesched/core/vector.hpp>
+#include <pipesched/core/view.hpp>
 #include <pipesched/io/csv_cells.hpp>
 #include <pipesched/io/diagnostic.hpp>
 #include <pipesched/io/measured_name.hpp>
@@ -64,14 +65,14 @@ class measured_csv_reader {
   static constexpr std::size_t max_diagnostics = 10000;
   static constexpr std::size_t none = ~std::size_t{0};
 
-  [[nodiscard]] static std::vector<csv_cell> cells_of(std::string_view line) {
-    std::vector<csv_cell> result;
+  [[nodiscard]] static vector<csv_cell> cells_of(std::string_view line) {
+    vector<csv_cell> result;
     for (csv_cells cells(line); cells.more() && result.size() < max_columns;) result.push_back(cells.next());
     return result;
   }
 
   /// Finds out what the columns are. True where the line is a header, which names them.
-  [[nodiscard]] bool take_header(std::vector<csv_cell> const& cells) {
+  [[nodiscard]] bool take_header(vector<csv_cell> const& cells) {
     header_known_ = true;
     std::size_t rank = none;
     std::size_t name = none;
@@ -98,7 +99,7 @@ class measured_csv_reader {
     return is_header;
   }
 
-  void read_line(std::int64_t line, std::vector<csv_cell> const& cells) {
+  void read_line(std::int64_t line, vector<csv_cell> const& cells) {
     auto const text = [&](std::size_t column) {
       return column < cells.size() ? cells[column].text : std::string_view{};
     };
@@ -152,7 +153,7 @@ class measured_csv_reader {
 }
 
 /// Measured times as CSV with a header; what was not recorded is left blank.
-[[nodiscard]] inline std::string write_measured_csv(std::span<measured_op const> run) {
+[[nodiscard]] inline std::string write_measured_csv(view<measured_op> run) {
   std::string text = "rank,op,duration,start\n";
   for (auto const& m : run) {
     if (m.rank >= 0) text += fmt::format("{}", m.rank);

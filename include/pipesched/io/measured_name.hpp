@@ -5,7 +5,6 @@
 /// The name of a measured op: "0F3", "(0F7;7B3)OVERLAP_F_B", or either after "PP:", as torch's profiler ranges have it.
 
 #include <optional>
-#include <span>
 #include <string>
 #include <string_view>
 

@@ -8,12 +8,12 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include <fmt/format.h>
 
 #include <pipesched/core/op.hpp>
 #include <pipesched/core/placement.hpp>
+#include <pipesched/core/vector.hpp>
 
 namespace pipesched {
 inline namespace v0 {
@@ -46,7 +46,7 @@ class op_labels {
  public:
   explicit op_labels(placement const& where)
       : stages_(std::size_t(where.stages())), variant_(stages_ * std::size_t(where.replicas()), 0) {
-    std::vector<int> held(std::size_t(where.ranks()), 0);
+    detail::vector<int> held(std::size_t(where.ranks()), 0);
     for (int stage = 0; stage < where.stages(); ++stage)
       for (int replica = 0; replica < where.replicas(); ++replica) {
         int const chunk = held[std::size_t(where.rank_of(stage, replica))]++;
@@ -85,7 +85,7 @@ class op_labels {
   }
 
   std::size_t stages_;
-  std::vector<int> variant_;
+  detail::vector<int> variant_;
   int variants_ = 1;
   bool directions_ = false;
 };

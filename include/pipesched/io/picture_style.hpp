@@ -11,13 +11,13 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include <fmt/format.h>
 
 #include <pipesched/analysis/timeline.hpp>
 #include <pipesched/core/op.hpp>
 #include <pipesched/core/placement.hpp>
+#include <pipesched/core/vector.hpp>
 #include <pipesched/graph/moe_events.hpp>
 #include <pipesched/graph/op_graph.hpp>
 #include <pipesched/io/op_label.hpp>
@@ -28,8 +28,8 @@ namespace detail {
 
 /// The streams worth a row: compute, all-to-all where there are any ops, transfers where they take time.
 template <time_value T>
-[[nodiscard]] std::vector<stream> drawn_streams(op_graph const& graph, timeline<T> const& times) {
-  std::vector<stream> drawn{stream::compute};
+[[nodiscard]] vector<stream> drawn_streams(op_graph const& graph, timeline<T> const& times) {
+  vector<stream> drawn{stream::compute};
   auto const is_drawn = [&](int rank, stream s) {
     auto const lane = graph.lane_of(rank, s);
     for (auto n = graph.lane_begin(lane); n < graph.lane_end(lane); ++n)

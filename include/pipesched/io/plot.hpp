@@ -6,12 +6,12 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <span>
 #include <string>
 #include <utility>
 
 #include <fmt/format.h>
 
+#include <pipesched/core/view.hpp>
 #include <pipesched/io/append.hpp>
 #include <pipesched/io/markup_text.hpp>
 #include <pipesched/io/picture_style.hpp>
@@ -44,7 +44,7 @@ struct drawn_plot {
 }  // namespace detail
 
 /// Draws plots, in rows of `columns`. Their points must be finite.
-[[nodiscard]] inline std::string svg(std::span<plot const> plots, int columns = 2) {
+[[nodiscard]] inline std::string svg(view<plot> plots, int columns = 2) {
   std::string all;
   double width = 0;
   double top = 0;
@@ -70,7 +70,7 @@ struct drawn_plot {
 }
 
 /// Draws one plot.
-[[nodiscard]] inline std::string svg(plot const& what) { return svg(std::span<plot const>(&what, 1)); }
+[[nodiscard]] inline std::string svg(plot const& what) { return svg(view<plot>(&what, 1)); }
 
 }  // namespace v0
 }  // namespace pipesched

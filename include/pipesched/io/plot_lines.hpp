@@ -15,6 +15,7 @@
 
 #include <fmt/format.h>
 
+#include <pipesched/core/vector.hpp>
 #include <pipesched/io/append.hpp>
 #include <pipesched/io/markup_text.hpp>
 #include <pipesched/io/picture_style.hpp>
@@ -48,7 +49,7 @@ class plot_lines {
   };
   struct line {
     std::vector<std::string> names;
-    std::vector<place> places;
+    vector<place> places;
     std::vector<plot_point> points;
   };
   /// A part of a line: from a point to the next, or where both are the same, one point.
@@ -72,14 +73,14 @@ class plot_lines {
     auto const same =
         std::find_if(lines_.begin(), lines_.end(), [&](auto const& l) { return l.points == series.points; });
     if (same != lines_.end()) return same->names.push_back(series.name);
-    std::vector<place> places;
+    vector<place> places;
     for (auto const& p : series.points) places.push_back({area_.x_of(p.x), area_.y_of(p.y)});
     lines_.push_back({{series.name}, std::move(places), series.points});
   }
 
   /// The parts of all lines, each `length` points long, those that nobody would see a difference between together.
-  [[nodiscard]] std::vector<std::vector<part>> groups_of(std::size_t length) const {
-    std::vector<std::vector<part>> groups;
+  [[nodiscard]] vector<vector<part>> groups_of(std::size_t length) const {
+    vector<vector<part>> groups;
     for (std::size_t i = 0; i < lines_.size(); ++i)
       for (std::size_t p = 0; p + length < lines_[i].places.size(); ++p) {
         part const next{i, p, p + length};
@@ -179,7 +180,7 @@ class plot_lines {
   }
 
   plot_area const& area_;
-  std::vector<line> lines_;
+  vector<line> lines_;
   double legend_y_ = plot_area::top + 10;
   std::string text_;
 };

@@ -13,6 +13,7 @@
 
 #include <fmt/format.h>
 
+#include <pipesched/core/vector.hpp>
 #include <pipesched/io/append.hpp>
 #include <pipesched/io/markup_text.hpp>
 #include <pipesched/io/picture_style.hpp>
@@ -164,8 +165,8 @@ class plot_marks {
 
   plot_area const& area_;
   plot const& what_;
-  std::vector<mark> marks_;
-  std::vector<box> taken_;  // by points and names
+  vector<mark> marks_;
+  vector<box> taken_;  // by points and names
 };
 
 }  // namespace detail

@@ -19,6 +19,7 @@
 
 #include <pipesched/analysis/critical_path.hpp>
 #include <pipesched/analysis/report.hpp>
+#include <pipesched/core/view.hpp>
 #include <pipesched/io/append.hpp>
 #include <pipesched/io/stage_list.hpp>
 #include <pipesched/io/text_table.hpp>
@@ -117,7 +118,7 @@ template <time_value T>
 
 /// The critical path in one line of at most `most` ops: its length in ops, and the ops by where they run. An event
 /// of a chunk with several layers ends with its layer: "0ATTN_F3.1".
-[[nodiscard]] inline std::string critical_path_text(op_graph const& graph, std::vector<critical_step> const& path,
+[[nodiscard]] inline std::string critical_path_text(op_graph const& graph, view<critical_step> path,
                                                     std::size_t most = 16) {
   // Events of several layers of one chunk have the same name.
   bool has_layers = false;

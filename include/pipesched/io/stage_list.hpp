@@ -7,11 +7,12 @@
 #include <algorithm>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include <fmt/format.h>
 
 #include <pipesched/core/placement.hpp>
+#include <pipesched/core/vector.hpp>
+#include <pipesched/core/view.hpp>
 #include <pipesched/io/append.hpp>
 
 namespace pipesched {
@@ -19,8 +20,8 @@ inline namespace v0 {
 namespace detail {
 
 /// The numbers in ascending order, of whatever copy they are.
-[[nodiscard]] inline std::string stages_text(std::vector<stage_copy> const& held, std::string_view separator) {
-  std::vector<int> stages;
+[[nodiscard]] inline std::string stages_text(view<stage_copy> held, std::string_view separator) {
+  vector<int> stages;
   for (auto copy : held) stages.push_back(copy.stage);
   std::sort(stages.begin(), stages.end());
   std::string text;

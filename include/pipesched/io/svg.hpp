@@ -10,13 +10,13 @@
 #include <string>
 #include <string_view>
 #include <utility>
-#include <vector>
 
 #include <fmt/format.h>
 
 #include <pipesched/analysis/memory.hpp>
 #include <pipesched/analysis/streams.hpp>
 #include <pipesched/analysis/timeline.hpp>
+#include <pipesched/core/vector.hpp>
 #include <pipesched/graph/op_graph.hpp>
 #include <pipesched/io/append.hpp>
 #include <pipesched/io/markup_text.hpp>
@@ -222,7 +222,7 @@ class svg_picture {
   timeline<T> const& times_;
   svg_options const& options_;
   svg_looks looks_;
-  std::vector<stream> streams_;
+  vector<stream> streams_;
   svg_scale scale_;
   double width_;  // of the time axis
   std::string title_;

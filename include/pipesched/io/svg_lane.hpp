@@ -9,11 +9,11 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include <fmt/format.h>
 
 #include <pipesched/analysis/timeline.hpp>
+#include <pipesched/core/vector.hpp>
 #include <pipesched/graph/op_graph.hpp>
 #include <pipesched/io/append.hpp>
 #include <pipesched/io/picture_style.hpp>
@@ -165,7 +165,7 @@ class svg_lane {
   }
 
   /// Pairs that touch share one frame, cut into pairs where they are wide enough to be told apart.
-  void add_frames(std::string& text, std::vector<op_run> const& runs) const {
+  void add_frames(std::string& text, vector<op_run> const& runs) const {
     svg_frames frames;
     for (auto const& run : runs) {
       double const period = run.period * scale_.per_time;

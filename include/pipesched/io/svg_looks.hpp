@@ -16,6 +16,7 @@
 
 #include <pipesched/core/op.hpp>
 #include <pipesched/core/placement.hpp>
+#include <pipesched/core/vector.hpp>
 #include <pipesched/io/append.hpp>
 #include <pipesched/io/picture_style.hpp>
 
@@ -39,11 +40,11 @@ class svg_looks {
     std::string attributes;  // of the sample
     std::string words;
   };
-  [[nodiscard]] std::vector<legend_entry> legend(bool pairs) {
+  [[nodiscard]] vector<legend_entry> legend(bool pairs) {
     std::vector<bool> hues(std::size_t(op_hues), false);
     for (std::size_t n = 0; n < used_.size(); ++n)
       if (used_[n]) hues[std::size_t(look_of(n).hue)] = true;
-    std::vector<legend_entry> entries;
+    vector<legend_entry> entries;
     for (int hue = 0; hue < op_hues; ++hue)
       if (hues[std::size_t(hue)]) {
         auto const plain = looks_.number(op_look{op_hue(hue), 0, false});

@@ -4,10 +4,11 @@
 /// \file
 /// Runs of equal ops on a row of a picture.
 
+#include <pipesched/core/vector.hpp>
+
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <vector>
 
 namespace pipesched {
 inline namespace v0 {
@@ -50,13 +51,13 @@ class run_merger {
     runs_.push_back(op_run{start, length, 0, 1});
   }
 
-  [[nodiscard]] std::vector<op_run> const& runs() const noexcept { return runs_; }
+  [[nodiscard]] vector<op_run> const& runs() const noexcept { return runs_; }
 
  private:
   [[nodiscard]] bool equal(double a, double b) const noexcept { return std::abs(a - b) <= tolerance_; }
 
   double tolerance_;
-  std::vector<op_run> runs_;
+  vector<op_run> runs_;
 };
 
 }  // namespace detail

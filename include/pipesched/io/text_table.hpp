@@ -12,6 +12,7 @@
 
 #include <fmt/format.h>
 
+#include <pipesched/core/vector.hpp>
 #include <pipesched/io/append.hpp>
 
 namespace pipesched {
@@ -56,7 +57,7 @@ class text_table {
  private:
   std::size_t left_;
   std::vector<std::vector<std::string>> lines_;
-  std::vector<std::size_t> widths_;
+  detail::vector<std::size_t> widths_;
 };
 
 }  // namespace v0

@@ -13,12 +13,12 @@
 #include <numeric>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include <fmt/format.h>
 
 #include <pipesched/analysis/cost.hpp>
 #include <pipesched/analysis/timeline.hpp>
+#include <pipesched/core/vector.hpp>
 #include <pipesched/graph/op_graph.hpp>
 #include <pipesched/io/append.hpp>
 #include <pipesched/io/op_label.hpp>
@@ -66,7 +66,7 @@ class text_picture {
 
   [[nodiscard]] std::string draw() {
     auto const columns = scale_.column(times_.makespan());
-    std::vector<std::uint32_t> next;
+    vector<std::uint32_t> next;
     for (int lane = 0; lane < graph_.lanes(); ++lane) next.push_back(graph_.lane_begin(lane));
     for (std::int64_t from = 0; from == 0 || from < columns; from += fold_) {
       auto const to = std::min(from + fold_, columns);
@@ -261,7 +261,7 @@ class text_picture {
   timeline<T> const& times_;
   op_labels labels_;
   bool color_;
-  std::vector<stream> streams_;
+  vector<stream> streams_;
   std::size_t margin_;
   time_scale scale_;
   std::int64_t fold_ = 72;

@@ -5,7 +5,6 @@
 /// Writes the schedule files of torch.distributed.pipelining: one row of actions per rank.
 
 #include <cstddef>
-#include <span>
 #include <string>
 #include <vector>
 
@@ -13,6 +12,7 @@
 
 #include <pipesched/core/op.hpp>
 #include <pipesched/core/schedule.hpp>
+#include <pipesched/core/view.hpp>
 #include <pipesched/io/torch_action.hpp>
 
 namespace pipesched {
@@ -25,7 +25,7 @@ inline void append_action(std::string& out, op o) {
   if (has_microbatch(o.kind())) out += fmt::format_int(o.microbatch()).c_str();
 }
 
-inline void append_row(std::string& out, std::span<op const> program) {
+inline void append_row(std::string& out, view<op> program) {
   for (std::size_t i = 0; i < program.size(); ++i) {
     if (i > 0) out += ',';
     bool const pair = program[i].overlaps_next() && i + 1 < program.size();
@@ -50,7 +50,7 @@ inline void append_row(std::string& out, std::span<op const> program) {
 }
 
 /// The same of programs with communication (`compute_comms`).
-[[nodiscard]] inline std::string write_torch_csv(std::span<std::vector<op> const> programs) {
+[[nodiscard]] inline std::string write_torch_csv(view<std::vector<op>> programs) {
   std::string text;
   for (auto const& program : programs) detail::append_row(text, program);
   return text;

@@ -11,11 +11,11 @@
 #include <string_view>
 #include <tuple>
 #include <utility>
-#include <vector>
 
 #include <pipesched/core/op.hpp>
 #include <pipesched/core/placement.hpp>
 #include <pipesched/core/schedule.hpp>
+#include <pipesched/core/vector.hpp>
 #include <pipesched/planner/evaluate.hpp>
 #include <pipesched/planner/layout.hpp>
 #include <pipesched/planner/plan.hpp>
@@ -39,7 +39,7 @@ namespace detail {
 struct division {
   model_costs costs;
   pipeline_layout layout;
-  std::vector<stage_figures> stages;
+  vector<stage_figures> stages;
 };
 
 /// The divisions of the model that were met.
@@ -77,7 +77,7 @@ class division_cache {
 /// What the fullest rank holds at least: its states, and one microbatch of each of its stages.
 [[nodiscard]] inline std::int64_t least_memory(placement const& where, division const& d) {
   auto const states = states_by_stage(d.costs, d.stages, where.replicas());
-  std::vector<std::int64_t> held(std::size_t(where.ranks()), 0);
+  vector<std::int64_t> held(std::size_t(where.ranks()), 0);
   for (int stage = 0; stage < where.stages(); ++stage) {
     auto const s = std::size_t(stage);
     for (int replica = 0; replica < where.replicas(); ++replica)
@@ -90,8 +90,8 @@ class division_cache {
 /// What the step takes at least: the busiest rank's ops one after another, each as short as a pair can make it, from
 /// when the first microbatch can reach it.
 [[nodiscard]] inline double least_time(placement const& where, division const& d, std::int64_t microbatches) {
-  std::vector<double> busy(std::size_t(where.ranks()), 0);
-  std::vector<double> arrival(std::size_t(where.ranks()), -1);
+  vector<double> busy(std::size_t(where.ranks()), 0);
+  vector<double> arrival(std::size_t(where.ranks()), -1);
   double reached = 0;
   for (int stage = 0; stage < where.stages(); ++stage) {
     auto const& s = d.stages[std::size_t(stage)];

@@ -8,12 +8,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <utility>
-#include <vector>
 
 #include <pipesched/analysis/cost.hpp>
 #include <pipesched/analysis/memory.hpp>
 #include <pipesched/analysis/timeline.hpp>
 #include <pipesched/core/op.hpp>
+#include <pipesched/core/vector.hpp>
 #include <pipesched/graph/execution_order.hpp>
 #include <pipesched/graph/op_graph.hpp>
 #include <pipesched/planner/plan.hpp>
@@ -24,7 +24,7 @@ inline namespace v0 {
 
 /// The times of stages as a cost model. A pair of two stages takes the mean of their pairs.
 struct plan_cost {
-  std::vector<stage_figures> const* stages;
+  detail::vector<stage_figures> const* stages;
   double transfer;
 
   [[nodiscard]] double operator()(op o, int /*rank*/) const noexcept {
@@ -54,7 +54,7 @@ struct exposed_sums {
   double busy = 0;
 };
 
-inline exposed_sums exposed_within(timeline<double> const& times, std::vector<stage_figures> const& stages) {
+inline exposed_sums exposed_within(timeline<double> const& times, vector<stage_figures> const& stages) {
   exposed_sums sums;
   auto const steps = times.order().steps();
   auto const& order = times.order();
@@ -102,7 +102,7 @@ struct data_times {
 class data_exchange {
  public:
   data_exchange(op_graph const& graph, timeline<double> const& times, model_costs const& costs,
-                std::vector<stage_figures> const& stages)
+                vector<stage_figures> const& stages)
       : graph_(graph), times_(times), zero_(costs.model().zero_stage), stages_(stages) {
     for (auto const& stage : stages)
       exchange_.push_back(data_times_of(costs, stage.parameters, graph.where().replicas()));
@@ -128,7 +128,7 @@ class data_exchange {
     auto copies = graph_.where().held_by(rank);
     double end = 0;
     // From the last op back, the first one of each stage copy that is met is its last backward.
-    std::vector<std::uint32_t> last;
+    vector<std::uint32_t> last;
     for (auto node = graph_.lane_end(lane); node-- > graph_.lane_begin(lane) && !copies.empty();) {
       op const o = graph_.node(node_id{node});
       if (o.kind() != op_kind::backward && o.kind() != op_kind::backward_weight) continue;
@@ -169,29 +169,30 @@ class data_exchange {
   op_graph const& graph_;
   timeline<double> const& times_;
   std::int64_t zero_;
-  std::vector<stage_figures> const& stages_;
-  std::vector<data_times> exchange_;
+  vector<stage_figures> const& stages_;
+  vector<data_times> exchange_;
 };
 
 }  // namespace detail
 
 /// Weights, gradients and optimiser states of each stage on one GPU. The copies of a bidirectional schedule share the
 /// optimiser's states as data-parallel copies do.
-[[nodiscard]] inline std::vector<state_bytes> states_by_stage(model_costs const& costs,
-                                                              std::vector<stage_figures> const& stages, int replicas) {
+[[nodiscard]] inline detail::vector<state_bytes> states_by_stage(model_costs const& costs,
+                                                                 detail::vector<stage_figures> const& stages,
+                                                                 int replicas) {
   auto sizes = costs.sizes();
   sizes.data *= replicas;
-  std::vector<state_bytes> states;
+  detail::vector<state_bytes> states;
   for (auto const& stage : stages) states.push_back(states_of(costs.model(), stage.parameters, sizes));
   return states;
 }
 
 /// The memory of the fullest rank, from the order of its ops alone.
 [[nodiscard]] inline plan_memory fullest_rank(op_graph const& graph, model_costs const& costs,
-                                              std::vector<stage_figures> const& stages) {
+                                              detail::vector<stage_figures> const& stages) {
   auto const& where = graph.where();
   auto const states = states_by_stage(costs, stages, where.replicas());
-  std::vector<activation_size> activations;
+  detail::vector<activation_size> activations;
   for (auto const& stage : stages) activations.push_back({stage.activation, stage.activation});
   memory_model const model(std::move(activations));
   plan_memory fullest;
@@ -211,7 +212,7 @@ class data_exchange {
 /// The figures of a shape but its memory. `order` must be that of `graph`, the graph that of the shape's schedule.
 [[nodiscard]] inline ranked_plan evaluate(plan_shape const& shape, plan_memory const& memory, op_graph const& graph,
                                           execution_order const& order, model_costs const& costs,
-                                          std::vector<stage_figures> const& stages) {
+                                          detail::vector<stage_figures> const& stages) {
   ranked_plan entry{.shape = shape, .memory = memory};
   plan_cost const cost{&stages, costs.transfer()};
   auto const times = make_timeline(graph, order, cost);

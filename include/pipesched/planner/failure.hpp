@@ -19,6 +19,7 @@
 
 #include <fmt/format.h>
 
+#include <pipesched/core/vector.hpp>
 #include <pipesched/planner/plan.hpp>
 #include <pipesched/planner/search.hpp>
 #include <pipesched/planner/shape_list.hpp>
@@ -177,7 +178,7 @@ class relaxations {
 [[nodiscard]] inline std::optional<ranked_plan> closest_to_memory(plan_request const& request,
                                                                   search_result const& found,
                                                                   std::string_view schedule = {}) {
-  std::vector<dropped_shape> shapes;
+  vector<dropped_shape> shapes;
   for (auto const& dropped : found.too_large)
     if (schedule.empty() || dropped.shape.schedule == schedule) shapes.push_back(dropped);
   std::sort(shapes.begin(), shapes.end(), [](dropped_shape const& a, dropped_shape const& b) {

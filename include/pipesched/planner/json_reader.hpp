@@ -154,7 +154,7 @@ inline void read_cluster(nlohmann::json const& document, cluster_file& file) {
   if (!kind.empty()) {
     // A kind that is not in the table needs its figures, all of which a known kind gives. One without an FP8 rate has
     // no FP8 products.
-    if (auto const known = find_gpu(kind)) {
+    if (auto const* const known = find_gpu(kind)) {
       c.use(*known);
     } else {
       for (auto const* key : {"bf16_rate", "memory", "memory_bandwidth", "nvlink"}) object.require_of_kind(key, kind);

@@ -15,6 +15,7 @@
 #include <fmt/format.h>
 
 #include <pipesched/core/placement.hpp>
+#include <pipesched/core/vector.hpp>
 #include <pipesched/io/diagnostic.hpp>
 
 namespace pipesched {
@@ -120,7 +121,7 @@ class layout_reader {
     return value;
   }
 
-  void symbol(std::vector<run_of>& into) {
+  void symbol(vector<run_of>& into) {
     skip_commas();
     if (at_ >= text_.size()) return;
     auto const column = at_;
@@ -138,7 +139,7 @@ class layout_reader {
 
   void group() {
     auto const begin = at_++;
-    std::vector<run_of> body;
+    vector<run_of> body;
     for (skip_commas(); !failed() && at_ < text_.size() && text_[at_] != ')'; skip_commas()) {
       if (text_[at_] == '(') return complain(at_, "a group within a group", "groups side by side");
       symbol(body);
@@ -190,7 +191,7 @@ class layout_reader {
 
   std::string_view text_;
   std::size_t at_ = 0;
-  std::vector<run_of> items_;
+  vector<run_of> items_;
   std::vector<stage_content> stages_;
   std::int64_t total_ = 0;
   bool loss_ = false;

@@ -10,9 +10,9 @@
 #include <limits>
 #include <optional>
 #include <utility>
-#include <vector>
 
 #include <pipesched/core/error.hpp>
+#include <pipesched/core/vector.hpp>
 
 namespace pipesched {
 inline namespace v0 {
@@ -27,8 +27,8 @@ namespace detail {
 
 /// Where the parts of a cut can end, and nowhere else.
 struct cut_ends {
-  std::vector<std::size_t> earliest;  ///< for what follows to fit into the parts behind it
-  std::vector<std::size_t> latest;    ///< for the part and those before it to be allowed
+  vector<std::size_t> earliest;  ///< for what follows to fit into the parts behind it
+  vector<std::size_t> latest;    ///< for the part and those before it to be allowed
 
   template <class Part>
   cut_ends(std::size_t items, std::size_t stages, Part const& part) : earliest(stages, items), latest(stages, 0) {
@@ -50,16 +50,16 @@ struct cut_ends {
 /// allowed, nor any longer one; `join(all, one)` adds a part to those before it, and is no less than either. Returns
 /// the cost and where each part begins, or nothing where no cut is allowed.
 template <class Part, class Join>
-std::optional<std::pair<double, std::vector<std::size_t>>> cut_chain(std::size_t items, std::size_t stages, Part&& part,
-                                                                     Join&& join) {
+std::optional<std::pair<double, vector<std::size_t>>> cut_chain(std::size_t items, std::size_t stages, Part&& part,
+                                                                Join&& join) {
   constexpr double never = std::numeric_limits<double>::infinity();
   cut_ends const ends(items, stages, part);
   auto const width = items + 1;
-  std::vector<double> best(width, never);  // of the parts up to now, by where they end
+  vector<double> best(width, never);  // of the parts up to now, by where they end
   best[0] = 0;
-  std::vector<std::size_t> begin(stages * width, 0);
+  vector<std::size_t> begin(stages * width, 0);
   for (std::size_t s = 0; s < stages; ++s) {
-    std::vector<double> next(width, never);
+    vector<double> next(width, never);
     for (auto to = ends.earliest[s]; to <= ends.latest[s]; ++to)
       for (auto from = to + 1; from-- > 0;) {
         auto const one = part(from, to);
@@ -74,7 +74,7 @@ std::optional<std::pair<double, std::vector<std::size_t>>> cut_chain(std::size_t
     best = std::move(next);
   }
   if (best[items] == never) return {};
-  std::vector<std::size_t> begins(stages, 0);
+  vector<std::size_t> begins(stages, 0);
   for (auto s = stages, to = items; s-- > 0; to = begins[s]) begins[s] = begin[s * width + to];
   return std::pair(best[items], std::move(begins));
 }
@@ -87,11 +87,12 @@ std::optional<std::pair<double, std::vector<std::size_t>>> cut_chain(std::size_t
 /// sum of squared costs is the smallest, so that what is left over is spread: 61 equal layers over 16 stages are 13 of
 /// four and 3 of three. Nothing where each cut has a stage heavier than `weight_limit`. Throws `parameter_error` for
 /// less than one stage, or costs and weights that are negative or no numbers.
-[[nodiscard]] inline std::optional<std::vector<std::size_t>> balance(
-    std::vector<chain_item> const& chain, int stages, double weight_limit = std::numeric_limits<double>::infinity()) {
+[[nodiscard]] inline std::optional<detail::vector<std::size_t>> balance(
+    detail::vector<chain_item> const& chain, int stages,
+    double weight_limit = std::numeric_limits<double>::infinity()) {
   require(at_least("stages", stages, 1));
-  std::vector<double> costs{0};
-  std::vector<double> weights{0};
+  detail::vector<double> costs{0};
+  detail::vector<double> weights{0};
   double most_costly = 0;
   for (auto const& item : chain) {
     most_costly = std::max(most_costly, item.cost);

@@ -16,6 +16,7 @@
 
 #include <fmt/format.h>
 
+#include <pipesched/core/vector.hpp>
 #include <pipesched/io/text_table.hpp>
 #include <pipesched/planner/plan.hpp>
 
@@ -38,7 +39,7 @@ struct step_part {
   std::string_view name;
   double seconds;
 };
-[[nodiscard]] inline std::vector<step_part> parts_of(ranked_plan const& e) {
+[[nodiscard]] inline vector<step_part> parts_of(ranked_plan const& e) {
   auto const bubble = e.bubble_fraction * e.pipeline_time;
   auto const exposed = e.exposed_all_to_all + e.exposed_tensor + e.exposed_context;
   return {{"bubble", bubble},

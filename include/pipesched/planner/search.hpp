@@ -16,6 +16,7 @@
 #include <vector>
 
 #include <pipesched/core/placement.hpp>
+#include <pipesched/core/vector.hpp>
 #include <pipesched/graph/build_graph.hpp>
 #include <pipesched/graph/execution_order.hpp>
 #include <pipesched/graph/op_graph.hpp>
@@ -77,10 +78,10 @@ struct search_goal {
 };
 
 struct search_result {
-  std::vector<ranked_plan> entries;      ///< those of the goal, by step time
-  std::vector<dropped_shape> too_large;  ///< with what they need, or, far beyond the memory, a bound of it from below
-  std::int64_t fitting = 0;              ///< shapes that were computed and fit
-  std::int64_t slower = 0;               ///< shapes that were not: their least time is above what the goal asks for
+  std::vector<ranked_plan> entries;  ///< those of the goal, by step time
+  vector<dropped_shape> too_large;   ///< with what they need, or, far beyond the memory, a bound of it from below
+  std::int64_t fitting = 0;          ///< shapes that were computed and fit
+  std::int64_t slower = 0;           ///< shapes that were not: their least time is above what the goal asks for
 };
 
 /// The step times that a shape has to reach to matter.
@@ -113,7 +114,7 @@ class search_limits {
 
  private:
   search_goal goal_;
-  std::vector<double> fastest_;
+  vector<double> fastest_;
   std::map<std::string_view, double> of_schedule_;
 };
 
@@ -124,7 +125,7 @@ class search_limits {
 /// group the consumer asks again, with those of every group before: they are no fewer, so whatever it needs is there.
 class shape_search {
  public:
-  shape_search(plan_request const& request, std::vector<plan_shape> const& shapes, search_goal goal)
+  shape_search(plan_request const& request, vector<plan_shape> const& shapes, search_goal goal)
       : request_(request),
         shapes_(shapes),
         divisions_(request),
@@ -172,7 +173,7 @@ class shape_search {
   };
   /// Shapes that share a graph, by least time.
   struct group {
-    std::vector<bounded_shape> members;
+    vector<bounded_shape> members;
   };
 
   void bound(std::size_t from, std::size_t to, placement const& where, bool pairs) {
@@ -208,7 +209,7 @@ class shape_search {
     std::optional<ranked_plan> entry = {};
   };
   /// One for each member; those left out as slower have nothing.
-  using computed_group = std::vector<computed_shape>;
+  using computed_group = vector<computed_shape>;
 
   [[nodiscard]] search_limits limits_by_now() const {
     std::lock_guard const lock(mutex_);
@@ -261,11 +262,11 @@ class shape_search {
   }
 
   plan_request const& request_;
-  std::vector<plan_shape> const& shapes_;
+  vector<plan_shape> const& shapes_;
   division_cache divisions_;
   std::int64_t usable_;
   int threads_;
-  std::vector<group> groups_;
+  vector<group> groups_;
   mutable std::mutex mutex_;  // of the limits, which threads read while the consumer adds to them
   search_limits limits_;
   search_result result_;

@@ -15,6 +15,7 @@
 
 #include <pipesched/core/error.hpp>
 #include <pipesched/core/schedule.hpp>
+#include <pipesched/core/vector.hpp>
 #include <pipesched/planner/plan.hpp>
 #include <pipesched/schedules/registry.hpp>
 
@@ -86,7 +87,7 @@ class shape_list {
     });
   }
 
-  [[nodiscard]] std::vector<plan_shape> const& shapes() const noexcept { return shapes_; }
+  [[nodiscard]] vector<plan_shape> const& shapes() const noexcept { return shapes_; }
   [[nodiscard]] plan_drops const& drops() const noexcept { return drops_; }
   [[nodiscard]] std::int64_t considered() const noexcept { return considered_; }
   /// A violation of the constraint that is named, with its shape: the one with the lowest bound.
@@ -100,7 +101,7 @@ class shape_list {
     return {};
   }
   /// The divisions of the GPUs among pipeline, tensor and context that come out even, whatever the batch is.
-  [[nodiscard]] std::vector<plan_shape> const& divisions() const noexcept { return divisions_; }
+  [[nodiscard]] vector<plan_shape> const& divisions() const noexcept { return divisions_; }
 
  private:
   [[nodiscard]] static std::vector<std::int64_t> chosen(std::vector<std::int64_t> const& asked,
@@ -197,11 +198,11 @@ class shape_list {
 
   plan_request const& request_;
   std::int64_t pieces_ = 0;
-  std::vector<plan_shape> shapes_;
+  vector<plan_shape> shapes_;
   plan_drops drops_;
   std::int64_t considered_ = 0;
   std::vector<example> broken_;
-  std::vector<plan_shape> divisions_;
+  vector<plan_shape> divisions_;
 };
 
 }  // namespace detail

@@ -17,6 +17,7 @@
 #include <pipesched/analysis/streams.hpp>
 #include <pipesched/core/op.hpp>
 #include <pipesched/core/schedule_builder.hpp>
+#include <pipesched/core/vector.hpp>
 #include <pipesched/graph/lower_moe.hpp>
 #include <pipesched/planner/cluster.hpp>
 #include <pipesched/planner/layout.hpp>
@@ -261,7 +262,7 @@ enum class balanced_by : std::uint8_t { ops, pairs };
                             : chunk.forward + chunk.backward_input + chunk.backward_weight,
                       double(states_of(m, piece.parameters, costs.sizes()).total())};
   };
-  std::vector<chain_item> chain{item(costs.embedding())};
+  detail::vector<chain_item> chain{item(costs.embedding())};
   auto const plain = item(costs.layer(false));
   auto const experts = m.is_moe() ? item(costs.layer(true)) : plain;
   for (std::int64_t i = 0; i < m.layers; ++i) chain.push_back(m.has_experts(i) ? experts : plain);
@@ -314,7 +315,7 @@ struct stage_figures {
 
 /// The stages of a layout. Of a stage of unequal layers (dense ones and such with experts, the head) each layer of an
 /// overlapped pair has the mean's events.
-[[nodiscard]] inline std::vector<stage_figures> stages_of(model_costs const& costs, pipeline_layout const& layout) {
+[[nodiscard]] inline detail::vector<stage_figures> stages_of(model_costs const& costs, pipeline_layout const& layout) {
   auto const& m = costs.model();
   auto const embedding = costs.embedding();
   auto const head = costs.head();
@@ -326,8 +327,8 @@ struct stage_figures {
     std::int64_t with_experts;
     std::pair<double, double> times;
   };
-  std::vector<lowered_pair> lowered;  // equal stages need it once
-  std::vector<stage_figures> stages;
+  detail::vector<lowered_pair> lowered;  // equal stages need it once
+  detail::vector<stage_figures> stages;
   std::int64_t layer = 0;
   for (auto const& content : layout.stages) {
     stage_figures stage;

@@ -6,13 +6,14 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <span>
 #include <string>
 #include <vector>
 
 #include <pipesched/analysis/plan_buffers.hpp>
 #include <pipesched/core/error.hpp>
 #include <pipesched/core/op.hpp>
+#include <pipesched/core/vector.hpp>
+#include <pipesched/core/view.hpp>
 #include <pipesched/graph/communication_plan.hpp>
 #include <pipesched/runtime/handler.hpp>
 
@@ -37,7 +38,7 @@ class rank_program {
 
   [[nodiscard]] int rank() const noexcept { return rank_; }
   [[nodiscard]] communication_plan const& plan() const noexcept { return *plan_; }
-  [[nodiscard]] std::span<plan_entry const> entries() const noexcept { return plan_->program(rank_); }
+  [[nodiscard]] view<plan_entry> entries() const noexcept { return plan_->program(rank_); }
 
   /// The message of an entry of this rank's, as a handler sees it.
   [[nodiscard]] transfer transfer_at(std::size_t position) const noexcept {
@@ -81,8 +82,8 @@ class arrivals {
 
  private:
   static constexpr auto none = std::size_t(-1);
-  std::vector<std::size_t> first_;
-  std::vector<std::size_t> next_;
+  vector<std::size_t> first_;
+  vector<std::size_t> next_;
 };
 
 }  // namespace detail
@@ -211,7 +212,7 @@ run_report run(rank_program const& program, Handler& handler) {
 /// Runs a program of chunk ops alone: a schedule's row, where the handler needs no messages or moves them itself.
 /// `rank` is for the report alone.
 template <compute_handler Handler>
-run_report run(std::span<op const> program, Handler& handler, int rank) {
+run_report run(view<op> program, Handler& handler, int rank) {
   return detail::guarded(rank, handler, [&](run_report& report) {
     auto const stand_at = [&](std::size_t position) {
       report.position = position;

@@ -8,13 +8,14 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
-#include <span>
 #include <string>
 #include <vector>
 
 #include <pipesched/analysis/timeline.hpp>
 #include <pipesched/core/error.hpp>
 #include <pipesched/core/op.hpp>
+#include <pipesched/core/vector.hpp>
+#include <pipesched/core/view.hpp>
 #include <pipesched/graph/execution_order.hpp>
 #include <pipesched/graph/moe_events.hpp>
 #include <pipesched/graph/op_graph.hpp>
@@ -69,7 +70,7 @@ class event_program {
   [[nodiscard]] int rank() const noexcept { return rank_; }
   [[nodiscard]] op_graph const& graph() const noexcept { return *graph_; }
   /// The rank's nodes in the order in which they are run at the latest; communication may start earlier.
-  [[nodiscard]] std::span<std::uint32_t const> nodes() const noexcept { return nodes_; }
+  [[nodiscard]] view<std::uint32_t> nodes() const noexcept { return nodes_; }
   /// The rank's nodes are [first_node(), after_last_node()).
   [[nodiscard]] std::uint32_t first_node() const noexcept { return first_; }
   [[nodiscard]] std::uint32_t after_last_node() const noexcept { return after_; }
@@ -97,7 +98,7 @@ class event_program {
   int rank_;
   std::uint32_t first_;
   std::uint32_t after_;
-  std::vector<std::uint32_t> nodes_;
+  detail::vector<std::uint32_t> nodes_;
 };
 
 namespace detail {
@@ -233,9 +234,9 @@ class event_run {
   op_graph const& graph_;
   Handler& handler_;
   run_report& report_;
-  std::vector<state> state_;           // of the rank's nodes
-  std::vector<std::size_t> position_;  // the same
-  std::vector<lane_rest> lanes_;
+  vector<state> state_;           // of the rank's nodes
+  vector<std::size_t> position_;  // the same
+  vector<lane_rest> lanes_;
   std::vector<std::uint32_t> received_;  // sends of other ranks
 };
 

@@ -63,6 +63,7 @@ struct v_load {
 /// A rank's blocks as they repeat, with each weight in the first free slot.
 class repeated_block {
  public:
+  repeated_block() = default;
   constexpr repeated_block(building_block const& of, std::int32_t microbatches)
       : first_{of.lower_forward, of.upper_forward, of.upper_backward, of.lower_backward}, microbatches_(microbatches) {
     in_period_.fill(v_slot::idle);
@@ -105,8 +106,8 @@ class repeated_block {
   }
 
  private:
-  std::array<std::int32_t, 4> first_;
-  std::int32_t microbatches_;
+  std::array<std::int32_t, 4> first_{};
+  std::int32_t microbatches_ = 0;
   std::array<v_slot::use, building_block::period> in_period_{};
 };
 

@@ -8,11 +8,11 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <span>
 #include <utility>
-#include <vector>
 
 #include <pipesched/core/buffer.hpp>
+#include <pipesched/core/vector.hpp>
+#include <pipesched/core/view.hpp>
 #include <pipesched/schedules/building_block.hpp>
 
 namespace pipesched {
@@ -32,7 +32,7 @@ class squeezed_blocks : v_slot {
   template <class Block>
   constexpr squeezed_blocks(int ranks, int microbatches, Block const& block, int wave)
       : ranks_(ranks), microbatches_(microbatches), steady_(std::size_t(ranks), 0) {
-    std::vector<squeezed_rank> repeated;
+    vector<squeezed_rank> repeated;
     for (int rank = 0; rank < ranks; ++rank) {
       repeated.push_back({.block = repeated_block(block(rank), microbatches)});
       slots_ = std::max(slots_, repeated.back().block.end());
@@ -47,7 +47,7 @@ class squeezed_blocks : v_slot {
 
   [[nodiscard]] constexpr int ranks() const { return ranks_; }
   /// What a rank runs, op after op.
-  [[nodiscard]] constexpr std::span<v_slot::use const> program(int rank) const {
+  [[nodiscard]] constexpr view<v_slot::use> program(int rank) const {
     auto const length = 6 * std::size_t(microbatches_);
     return {programs_.data() + std::size_t(rank) * length, length};
   }
@@ -110,7 +110,7 @@ class squeezed_blocks : v_slot {
     std::int32_t held_then = 0;   // and how much that is, at most
   };
 
-  constexpr void squeeze_around_weights(std::vector<squeezed_rank> squeezed) {
+  constexpr void squeeze_around_weights(vector<squeezed_rank> squeezed) {
     for (int rank = 0; rank < ranks_; ++rank) {
       auto& r = squeezed[std::size_t(rank)];
       most_held_ = std::max(most_held_, r.block.most_held());
@@ -218,10 +218,10 @@ class squeezed_blocks : v_slot {
     v_slot::use const* next = nullptr;  // what it runs next
   };
 
-  constexpr std::vector<eager_rank> ready_to_run() {
+  constexpr vector<eager_rank> ready_to_run() {
     // Behind all slots stands a weight that never runs, so that no rank looks further.
     std::fill_n(&use(slots_, 0), ranks_, weight);
-    std::vector<eager_rank> eager(std::size_t(ranks_), eager_rank{});
+    vector<eager_rank> eager(std::size_t(ranks_), eager_rank{});
     for (std::size_t rank = 0; rank < eager.size(); ++rank) {
       auto& r = eager[rank];
       bool const is_first = rank == 0;
@@ -240,7 +240,7 @@ class squeezed_blocks : v_slot {
   /// Takes all idle slots out that no input needs, and then puts each weight in the first free slot.
   /// `write(t, rank, use, microbatch)` takes what comes of it.
   template <class Write>
-  constexpr void run_eagerly(std::vector<eager_rank>& eager, Write&& write) {
+  constexpr void run_eagerly(vector<eager_rank>& eager, Write&& write) {
     auto const ranks = std::size_t(ranks_);
     std::int32_t t = 0;
     for (auto left = std::int64_t{6} * microbatches_ * ranks_; left > 0; ++t)
@@ -265,10 +265,10 @@ class squeezed_blocks : v_slot {
   }
 
   /// Returns how far all ranks were when the last microbatch entered.
-  constexpr std::vector<eager_rank> take_idle_slots_out() {
+  constexpr vector<eager_rank> take_idle_slots_out() {
     most_held_ = 0;
     auto eager = ready_to_run();
-    std::vector<eager_rank> at_last_entry;
+    vector<eager_rank> at_last_entry;
     run_eagerly(eager, [&](std::int32_t t, int rank, v_slot::use what, std::int32_t n) {
       use(t, rank) = what;
       if (!is_forward(what)) return;
@@ -283,7 +283,7 @@ class squeezed_blocks : v_slot {
   constexpr void write_programs(int wave) {
     auto const length = 6 * std::size_t(microbatches_);
     programs_.assign(length * std::size_t(ranks_), idle);
-    std::vector<std::size_t> next;
+    vector<std::size_t> next;
     for (int rank = 0; rank < ranks_; ++rank) next.push_back(std::size_t(rank) * length);
     auto steady = slots_;
     auto eager = ready_to_run();
@@ -304,8 +304,8 @@ class squeezed_blocks : v_slot {
   };
 
   /// Moves forwards and backwards of the cool-down once more, with the weights wherever there is room for them.
-  constexpr void squeeze_cool_down(std::vector<eager_rank> const& at_last_entry) {
-    std::vector<cooled_rank> cooled;
+  constexpr void squeeze_cool_down(vector<eager_rank> const& at_last_entry) {
+    vector<cooled_rank> cooled;
     for (std::size_t rank = 0; rank < at_last_entry.size(); ++rank) {
       auto const& r = at_last_entry[rank];
       cooled.push_back({{r.count[0], r.count[1], r.count[2], r.count[3]}, r.now, last_entry_});
@@ -333,10 +333,10 @@ class squeezed_blocks : v_slot {
 
   /// Finds the slots of those ops before the last entry that others behind it look for: the inputs of ops that have not
   /// run, and the last one of each kind.
-  constexpr void find_inputs_of(std::vector<cooled_rank> const& cooled) {
+  constexpr void find_inputs_of(vector<cooled_rank> const& cooled) {
     ran_at_.resize_uninitialised(4 * std::size_t(microbatches_) * std::size_t(ranks_));
-    std::vector<std::array<std::int32_t, 4>> known;  // from which microbatch on
-    std::vector<std::array<std::int32_t, 4>> needed;
+    vector<std::array<std::int32_t, 4>> known;  // from which microbatch on
+    vector<std::array<std::int32_t, 4>> needed;
     for (auto const& r : cooled) known.push_back(r.count);
     for (auto count : known) {
       for (auto& n : count) n = std::max(n - 1, 0);
@@ -429,10 +429,10 @@ class squeezed_blocks : v_slot {
   std::int32_t slots_ = 0;
   std::int32_t most_held_ = 0;
   std::int32_t last_entry_ = 0;
-  std::vector<v_slot::use> uses_;      // by slot and rank
-  buffer<std::int32_t> ran_at_;        // by microbatch, rank and kind of op: its slot
-  std::vector<v_slot::use> programs_;  // by rank and op
-  std::vector<std::size_t> steady_;    // by rank
+  vector<v_slot::use> uses_;      // by slot and rank
+  buffer<std::int32_t> ran_at_;   // by microbatch, rank and kind of op: its slot
+  vector<v_slot::use> programs_;  // by rank and op
+  vector<std::size_t> steady_;    // by rank
 };
 
 }  // namespace detail

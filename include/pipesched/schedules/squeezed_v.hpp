@@ -8,11 +8,11 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <vector>
 
 #include <pipesched/core/concepts.hpp>
 #include <pipesched/core/folding.hpp>
 #include <pipesched/core/op.hpp>
+#include <pipesched/core/vector.hpp>
 #include <pipesched/schedules/building_block.hpp>
 #include <pipesched/schedules/pass_times.hpp>
 #include <pipesched/schedules/squeezed_blocks.hpp>
@@ -112,11 +112,11 @@ class squeezed_v {
 /// One step in time, with the forwards and backwards of `order` and the weights where `v_pipeline` puts them.
 /// Returns how long each rank idled.
 template <rank_op_sink Sink>
-constexpr std::vector<instant> fill_weights(squeezed_v const& order, std::int64_t microbatches, pass_times const& times,
-                                            std::int64_t memory, weight_plan const& plan, Sink& out) {
+constexpr vector<instant> fill_weights(squeezed_v const& order, std::int64_t microbatches, pass_times const& times,
+                                       std::int64_t memory, weight_plan const& plan, Sink& out) {
   int const ranks = order.ranks();
   v_pipeline pipeline(ranks, microbatches, times, memory, plan, out);
-  std::vector<std::int64_t> next(std::size_t(ranks), 0);
+  vector<std::int64_t> next(std::size_t(ranks), 0);
   // By turns, so that the ranks stay close together in time.
   for (std::int64_t left = 4 * microbatches * ranks; left > 0;)
     for (int rank = 0; rank < ranks; ++rank) {

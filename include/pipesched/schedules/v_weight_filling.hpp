@@ -10,10 +10,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <utility>
-#include <vector>
 
 #include <pipesched/core/concepts.hpp>
 #include <pipesched/core/op.hpp>
+#include <pipesched/core/vector.hpp>
 #include <pipesched/schedules/pass_times.hpp>
 
 namespace pipesched {
@@ -42,13 +42,13 @@ struct weight_plan {
   weight_rule rule;
   /// How long each rank idled in an earlier run of the step: a rank that idled less may delay its ops by the
   /// difference. Empty where there was no run.
-  std::vector<instant> idle_before = {};
+  vector<instant> idle_before = {};
 };
 
 /// The plan with the shortest step among those tried. `idle_of(plan)` runs the step and says how long each rank idled.
 template <class Run>
 constexpr weight_plan plan_weights(Run const& idle_of) {
-  auto const longest = [](std::vector<instant> const& idle) { return *std::max_element(idle.begin(), idle.end()); };
+  auto const longest = [](vector<instant> const& idle) { return *std::max_element(idle.begin(), idle.end()); };
   weight_plan best;
   instant shortest{-1, 0};  // none yet
   for (bool before_upper_backward : {true, false})
@@ -110,8 +110,8 @@ class v_pipeline {
   [[nodiscard]] constexpr std::int64_t memory(int rank) const { return at(rank).memory; }
   [[nodiscard]] constexpr instant now(int rank) const { return at(rank).now; }
   /// The idle time of each rank since its first op.
-  [[nodiscard]] constexpr std::vector<instant> idle() const {
-    std::vector<instant> result;
+  [[nodiscard]] constexpr vector<instant> idle() const {
+    vector<instant> result;
     for (auto const& r : rank_) result.push_back(r.idle);
     return result;
   }
@@ -237,9 +237,9 @@ class v_pipeline {
   instant latency_;
   instant longest_idle_{};
   instant longest_before_{};
-  std::vector<rank_state> rank_;
-  std::vector<instant> ended_;
-  std::vector<v_way> waiting_;
+  vector<rank_state> rank_;
+  vector<instant> ended_;
+  vector<v_way> waiting_;
   Sink* out_;
 };
 

@@ -5,10 +5,10 @@
 /// ZB-V: each rank holds the two ends of a V, which leaves no bubble at the memory of 1F1B.
 
 #include <cstdint>
-#include <vector>
 
 #include <pipesched/core/concepts.hpp>
 #include <pipesched/core/placement.hpp>
+#include <pipesched/core/vector.hpp>
 #include <pipesched/core/writer.hpp>
 #include <pipesched/schedules/pass_times.hpp>
 #include <pipesched/schedules/v_weight_filling.hpp>
@@ -73,7 +73,7 @@ class zb_v_run {
       while (pipeline_.weights_wait(rank)) pipeline_.weight(rank);
   }
 
-  [[nodiscard]] constexpr std::vector<instant> idle() const { return pipeline_.idle(); }
+  [[nodiscard]] constexpr vector<instant> idle() const { return pipeline_.idle(); }
 
  private:
   static constexpr auto lower = v_way::lower;
@@ -136,7 +136,7 @@ class zb_v_run {
   std::int64_t microbatches_;
   pass_times times_;
   v_pipeline<Sink> pipeline_;
-  std::vector<v_way> turn_;
+  vector<v_way> turn_;
 };
 
 }  // namespace detail

@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -20,6 +19,7 @@
 #include <pipesched/core/concepts.hpp>
 #include <pipesched/core/fault.hpp>
 #include <pipesched/core/schedule.hpp>
+#include <pipesched/core/view.hpp>
 #include <pipesched/graph/build_graph.hpp>
 #include <pipesched/graph/checker.hpp>
 #include <pipesched/io/describe.hpp>
@@ -48,7 +48,7 @@ template <schedule_generator G>
 namespace detail {
 
 /// The faults in words, the first few with their place in the rows.
-[[nodiscard]] inline std::string explain(schedule const& s, std::span<fault const> faults) {
+[[nodiscard]] inline std::string explain(schedule const& s, view<fault> faults) {
   constexpr std::size_t shown_places = 3;
   std::string text;
   for (auto const& d : describe(faults)) text += to_string(d) + '\n';
@@ -97,7 +97,7 @@ template <cost_model Cost, class Judge>
 /// No rank waits for ever: neither for an op of another rank nor for one that comes later on its own. Missing or
 /// doubled ops are not asked about.
 [[nodiscard]] inline verdict check_deadlock_free(schedule const& s) {
-  auto faults = check(s);
+  std::vector<fault> faults = check(s);
   std::erase_if(faults, [](fault const& f) {
     return f.kind != fault_kind::deadlock && f.kind != fault_kind::blocked_rank && f.kind != fault_kind::order_on_rank;
   });
@@ -156,7 +156,7 @@ template <cost_model Cost = uniform_cost<>>
     std::size_t i = 0;
     while (i < ours.size() && i < theirs.size() && key(ours[i]) == key(theirs[i])) ++i;
     if (i == ours.size() && i == theirs.size()) continue;
-    auto const text = [&](std::span<op const> program) {
+    auto const text = [&](view<op> program) {
       if (i >= program.size()) return std::string("the end");
       return to_string(program[i]) + (program[i].overlaps_next() ? " overlapped with the next" : "");
     };

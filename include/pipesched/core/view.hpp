@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+/// \file
+/// A look at elements that lie in a row.
+
+#include <cstddef>
+#include <string_view>  // brings std::ranges::enable_view and enable_borrowed_range, and no more of <ranges>
+
+namespace pipesched {
+inline namespace v0 {
+
+/// A look at `size()` elements of somebody else, as a `std::span<T const>` is, and made into one, or from one, or from
+/// anything else with `data()` and `size()`, without asking. It is here because it is cheap to compile: for each `T`, a
+/// `std::span` takes 8 ms to show that a pointer is a contiguous iterator, and the library looks at twenty types.
+/// Valid for as long as what it looks at.
+template <class T>
+class view {
+ public:
+  using value_type = T;
+
+  view() = default;
+  constexpr view(T const* data, std::size_t size) noexcept : data_(data), size_(size) {}
+  template <class Range>
+    requires requires(Range const& range, T const* data) {
+      data = range.data();
+      range.size();
+    }
+  constexpr view(Range const& range) noexcept : data_(range.data()), size_(range.size()) {}
+  template <std::size_t Size>
+  constexpr view(T const (&array)[Size]) noexcept : data_(array), size_(Size) {}
+
+  [[nodiscard]] constexpr std::size_t size() const noexcept { return size_; }
+  [[nodiscard]] constexpr bool empty() const noexcept { return size_ == 0; }
+  [[nodiscard]] constexpr T const* data() const noexcept { return data_; }
+  [[nodiscard]] constexpr T const* begin() const noexcept { return data_; }
+  [[nodiscard]] constexpr T const* end() const noexcept { return data_ + size_; }
+  [[nodiscard]] constexpr T const& operator[](std::size_t i) const noexcept { return data_[i]; }
+  [[nodiscard]] constexpr T const& front() const noexcept { return data_[0]; }
+  [[nodiscard]] constexpr T const& back() const noexcept { return data_[size_ - 1]; }
+
+  /// \name Parts
+  /// The caller keeps them within `size()`.
+  /// \{
+  [[nodiscard]] constexpr view first(std::size_t count) const noexcept { return {data_, count}; }
+  [[nodiscard]] constexpr view last(std::size_t count) const noexcept { return {data_ + (size_ - count), count}; }
+  [[nodiscard]] constexpr view subspan(std::size_t from) const noexcept { return {data_ + from, size_ - from}; }
+  [[nodiscard]] constexpr view subspan(std::size_t from, std::size_t count) const noexcept {
+    return {data_ + from, count};
+  }
+  /// \}
+
+ private:
+  T const* data_ = nullptr;
+  std::size_t size_ = 0;
+};
+
+}  // namespace v0
+}  // namespace pipesched
+
+template <class T>
+inline constexpr bool std::ranges::enable_view<pipesched::view<T>> = true;
+template <class T>
+inline constexpr bool std::ranges::enable_borrowed_range<pipesched::view<T>> = true;
