@@ -84,11 +84,11 @@
 #include <pipesched/analysis/folded_jump.hpp>
 #include <pipesched/analysis/folded_lap.hpp>
 #include <pipesched/analysis/folded_lap_plan.hpp>
-#include <pipesched/analysis/folded_lap_search.hpp>
 #include <pipesched/analysis/folded_layout.hpp>
 #include <pipesched/analysis/folded_order.hpp>
 #include <pipesched/analysis/folded_run.hpp>
 #include <pipesched/analysis/folded_state.hpp>
+#include <pipesched/analysis/folded_stride.hpp>
 #include <pipesched/analysis/hardware.hpp>
 #include <pipesched/analysis/idle.hpp>
 #include <pipesched/analysis/measured_cost.hpp>

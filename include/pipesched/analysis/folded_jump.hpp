@@ -13,6 +13,7 @@
 
 #include <pipesched/analysis/cost.hpp>
 #include <pipesched/analysis/folded_run.hpp>
+#include <pipesched/analysis/folded_stride.hpp>
 
 namespace pipesched {
 inline namespace v0 {
@@ -57,14 +58,6 @@ class steady_state {
  private:
   static constexpr std::int64_t cuts_before_wider = 32;
 
-  /// How a rank goes from cut to cut.
-  struct stride {
-    bool by_turns;            ///< of its round; else by iterations of its run
-    std::int64_t iterations;  ///< turns or iterations from cut to cut
-    std::int64_t operations;  ///< of one of them
-    bool has_forward;
-  };
-
   struct state {
     std::vector<typename folded_run<Cost>::rank_state> ranks;
     std::vector<channel<T>> channels;
@@ -92,30 +85,21 @@ class steady_state {
   }
 
   constexpr bool plan() {
-    std::int64_t microbatches = 1;
-    strides_.clear();
-    for (auto const& r : run_->ranks()) {
-      if (r.position == r.stop) return false;
-      auto const& round = run_->of().rounds()[r.round];
-      auto const& run = run_->of().runs()[r.run];
-      bool const by_turns = round.times > 1;
-      auto const advance = by_turns ? round.advance : run.advance < 0 ? -run.advance : run.advance;
-      if (advance == 0) return false;
-      auto const& blocks = run_->of().blocks();
-      auto const& runs = run_->of().runs();
-      auto const first = by_turns ? runs[round.begin].begin : run.begin;
-      auto const after = by_turns ? runs[round.end - 1].end : run.end;
-      bool const has_forward = std::any_of(blocks.begin() + first, blocks.begin() + after,
-                                           [&](block b) { return run_->of().classes()[b.of_class].forward; });
-      strides_.push_back(by_turns ? stride{true, advance, round.operations, has_forward}
-                                  : stride{false, advance, run.operations, has_forward});
-      microbatches = std::max(microbatches, advance);
-    }
-    for (auto& s : strides_) {
-      if (microbatches % s.iterations != 0) return false;
-      s.iterations = microbatches / s.iterations;
-    }
-    return iterations_left(4) >= 0 && has_begun();
+    strides_ = equal_strides(run_->of(), run_->ranks());
+    if (strides_.empty() || iterations_left(4) < 0 || !has_begun()) return false;
+    has_forward_.clear();
+    for (std::size_t i = 0; i < strides_.size(); ++i) has_forward_.push_back(repeats_forwards(i));
+    return true;
+  }
+  /// Whether there are forwards in what a rank repeats.
+  [[nodiscard]] constexpr bool repeats_forwards(std::size_t i) const {
+    auto const& of = run_->of();
+    auto const& r = run_->ranks()[i];
+    auto const& round = of.rounds()[r.round];
+    auto const first = strides_[i].by_turns ? of.runs()[round.begin].begin : of.runs()[r.run].begin;
+    auto const after = strides_[i].by_turns ? of.runs()[round.end - 1].end : of.runs()[r.run].end;
+    return std::any_of(of.blocks().begin() + first, of.blocks().begin() + after,
+                       [&](block b) { return of.classes()[b.of_class].forward; });
   }
 
   /// Whether no rank is in the first iteration of what it repeats.
@@ -182,8 +166,7 @@ class steady_state {
     auto const& now = run_->ranks();
     auto const shift = [&](std::size_t i) { return now[i].clock - before.ranks[i].clock; };
     for (std::size_t i = 0; i < now.size(); ++i)
-      if (strides_[i].has_forward && now[i].phases.since_forward() != before.ranks[i].phases.since_forward())
-        return false;
+      if (has_forward_[i] && now[i].phases.since_forward() != before.ranks[i].phases.since_forward()) return false;
     for (std::size_t c = 0; c < before.channels.size(); ++c) {
       auto const& then = before.channels[c];
       auto const& channel = run_->channels()[c];
@@ -232,7 +215,8 @@ class steady_state {
 
   folded_run<Cost>* run_;
   bool exact_;
-  std::vector<stride> strides_;
+  std::vector<rank_stride> strides_;  // from cut to cut
+  std::vector<bool> has_forward_;     // in what is repeated
 };
 
 }  // namespace detail

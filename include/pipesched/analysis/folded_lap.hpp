@@ -32,8 +32,8 @@ class folded_lap {
 
   /// Keeps references to all. Precondition: the plan starts where ranks and channels are now.
   constexpr folded_lap(layout const& of, std::vector<rank_state>& ranks, std::vector<channel<T>>& channels,
-                       std::vector<lap_stride> const& strides, lap_plan<Cost> const& plan)
-      : layout_(&of), ranks_(&ranks), channels_(&channels), strides_(&strides), plan_(&plan) {}
+                       lap_plan<Cost> const& plan)
+      : layout_(&of), ranks_(&ranks), channels_(&channels), plan_(&plan) {}
 
   /// Runs the plan `times` times. Precondition: no rank leaves what it repeats.
   constexpr void run(std::int64_t times) {
@@ -104,15 +104,15 @@ class folded_lap {
       to.pass(std::uint32_t(times * ring.size));
       for (std::uint32_t i = 0; i < to.size(); ++i) to.at(i) = ends_[ring.begin + i];
     }
-    auto const laps = times * std::int64_t(plan_->laps());
+    auto const laps = times * plan_->laps();
     for (std::size_t i = 0; i < ranks_->size(); ++i) {
       auto& r = (*ranks_)[i];
-      auto const& stride = (*strides_)[i];
+      auto const& stride = plan_->strides()[i];
       r.clock = accounts_[i].clock;
       r.waiting = accounts_[i].waiting;
       r.phases.set(accounts_[i].gaps, accounts_[i].steady);
       r.busy = accounts_[i].busy;
-      r.position += laps * stride.operations;
+      r.position += laps * stride.iterations * stride.operations;
       (stride.by_turns ? r.turn : r.iteration) += laps * stride.iterations;
     }
   }
@@ -145,11 +145,10 @@ class folded_lap {
       added.time = block.duration;
     } else {
       auto const& folded = layout_->ops(int(rank))[cursor.at->op + member];
-      auto const& stride = (*strides_)[rank];
+      auto const& stride = plan_->strides()[rank];
       auto const of_turn = layout_->rounds()[cursor.round].advance;
       added.time.what = folded.at(cursor.iteration, cursor.turn * of_turn);
-      added.time.advance =
-          std::int64_t(plan_->laps()) * stride.iterations * (stride.by_turns ? of_turn : folded.advance);
+      added.time.advance = plan_->laps() * stride.iterations * (stride.by_turns ? of_turn : folded.advance);
     }
     has_pairs_ = has_pairs_ || added.opens_pair;
     steps_.push_back(added);
@@ -238,7 +237,6 @@ class folded_lap {
   layout const* layout_;
   std::vector<rank_state>* ranks_;
   std::vector<channel<T>>* channels_;
-  std::vector<lap_stride> const* strides_;
   lap_plan<Cost> const* plan_;
   std::vector<ring_places> next_;  // by channel, while steps are written
   std::vector<T> ends_;

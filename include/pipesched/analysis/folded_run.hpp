@@ -12,7 +12,8 @@
 #include <vector>
 
 #include <pipesched/analysis/cost.hpp>
-#include <pipesched/analysis/folded_lap_search.hpp>
+#include <pipesched/analysis/folded_lap.hpp>
+#include <pipesched/analysis/folded_lap_plan.hpp>
 #include <pipesched/analysis/folded_layout.hpp>
 #include <pipesched/analysis/folded_order.hpp>
 #include <pipesched/analysis/folded_state.hpp>
@@ -24,7 +25,7 @@ inline namespace v0 {
 namespace detail {
 
 /// How far ranks run ahead of others, where nothing keeps them from it: by some ops, so that all take few visits; or as
-/// little as possible. Ranks that come ahead by many ops go on so, in waves that take long to come round.
+/// little as possible, so that laps are short.
 enum class pace : std::uint8_t { ahead, in_step };
 
 /// Every rank runs for as long as its inputs are there and its outputs have room. What comes out does not depend on
@@ -39,10 +40,11 @@ class folded_run {
   using layout = folded_layout<Cost>;
   using rank_state = folded_rank_state<T>;
   static constexpr std::int64_t never = unlimited;
+  static constexpr std::int64_t least_rest = 8;  // sweeps
 
   /// Keeps references to both.
   constexpr folded_run(layout const& of, folded_order const& order, pace how)
-      : layout_(&of), order_(&order), pace_(how), laps_(of, ranks_, channels_) {
+      : layout_(&of), order_(&order), pace_(how) {
     std::size_t const capacity = how == pace::in_step ? 1 : 16;
     for (auto const& ends : of.channels()) channels_.push_back({ends.producer, ends.consumer, capacity});
     auto const connected = [&](std::uint32_t c) { return c == no_channel ? nullptr : &channels_[c]; };
@@ -98,7 +100,7 @@ class folded_run {
         visits -= all;
         auto const ran = sweep();
         if (4 * ran >= all)
-          visits -= laps_.swept(visits);
+          run_laps();
         else if (!grow_for_more_than(ran))
           stop_sweeping();
       } else {
@@ -164,17 +166,19 @@ class folded_run {
     // processor can have several in work.
     int const by = pace_ == pace::in_step ? 2 : 1;
     for (int first = 1; first <= by; ++first)
-      for (int number = int(ranks_.size()) - first; number >= 0; number -= by) {
-        auto const operations = visit<false>(std::uint32_t(number));
-        if (operations == 0) continue;
-        ++ran;
-        laps_.visited(std::uint32_t(number), operations);
-      }
+      for (int number = int(ranks_.size()) - first; number >= 0; number -= by)
+        ran += visit<false>(std::uint32_t(number));
     return ran;
+  }
+  /// From time to time, plans laps and runs them; the more effort it took where there are none, the later again.
+  constexpr void run_laps() {
+    if (pace_ != pace::in_step || --sweeps_to_laps_ > 0) return;
+    lap_plan<Cost> const plan(*layout_, ranks_, channels_);
+    if (plan.times() > 0) folded_lap<Cost>(*layout_, ranks_, channels_, plan).run(plan.times());
+    sweeps_to_laps_ = least_rest + 4 * std::int64_t(plan.effort() / ranks_.size());
   }
   constexpr void stop_sweeping() {
     sweeping_ = false;
-    laps_.stop();
     for (auto& c : channels_) c.consumer_waits = c.producer_waits = false;
     for (std::size_t r = 0; r < ranks_.size(); ++r) make_ready(std::uint32_t(r));
   }
@@ -191,14 +195,14 @@ class folded_run {
     return true;
   }
 
-  /// Runs a rank for as long as it can. Returns how many ops that were. `Wakes`: those that wait for it become ready.
+  /// Runs a rank for as long as it can. Returns whether it ran anything. `Wakes`: those that wait for it become ready.
   template <bool Wakes>
-  [[gnu::always_inline]] constexpr std::int64_t visit(std::uint32_t number) {
+  [[gnu::always_inline]] constexpr bool visit(std::uint32_t number) {
     auto& r = ranks_[number];
     auto const before = r.position;
     while (run_until<Wakes>(number, r, r.halt) && run_watched<Wakes>(number, r)) {
     }
-    return r.position - before;
+    return r.position != before;
   }
   /// Runs the watched block of a rank, if there is one before it stops.
   template <bool Wakes>
@@ -350,7 +354,7 @@ class folded_run {
   std::size_t first_ready_ = 0;
   std::size_t ready_count_ = 0;
   bool sweeping_ = false;
-  lap_search<Cost> laps_;
+  std::int64_t sweeps_to_laps_ = least_rest;  // until they are looked for
 };
 
 }  // namespace detail
