@@ -20,7 +20,7 @@ inline namespace v0 {
 namespace detail {
 
 /// Whether something is sent along a link.
-[[nodiscard]] constexpr bool is_message(graph_link l) noexcept { return l.remote() && l != graph_link::none(); }
+[[nodiscard]] constexpr bool is_message(graph_link l) noexcept { return l.joins_ranks(); }
 
 /// Calls `visit(link, is_sent)` for the links out of a node: one tensor is sent once, however many edges there are to
 /// its consumer.

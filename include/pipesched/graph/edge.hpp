@@ -80,6 +80,9 @@ class graph_link {
   /// Whether the other node is on another rank, so that latency counts.
   [[nodiscard]] constexpr bool remote() const noexcept { return (bits_ >> 31) != 0; }
 
+  /// Whether this is an edge, and between two ranks: `remote() && *this != none()` in one comparison.
+  [[nodiscard]] constexpr bool joins_ranks() const noexcept { return std::int32_t(bits_) < -1; }
+
   friend constexpr bool operator==(graph_link, graph_link) noexcept = default;
 
  private:

@@ -186,11 +186,14 @@ class plan_writer {
   [[gnu::always_inline]] constexpr void send_outputs(block const& ran) {
     for (std::uint32_t member = 0; member < ran.members; ++member) {
       auto const node = ran.node + member;
-      if (places_out_ == nullptr)
-        send_many(ran.rank, node, ran.entry + member);
-      else
-        for (std::size_t place = 2 * std::size_t{node}; place < 2 * std::size_t{node} + 2; ++place)
-          if (is_message(places_out_[place])) send(ran.rank, ops_[node], ran.entry + member, places_out_[place]);
+      auto const entry = ran.entry + member;
+      if (places_out_ == nullptr) {
+        send_many(ran.rank, node, entry);
+        continue;
+      }
+      auto const* const out = places_out_ + 2 * std::size_t{node};
+      if (is_message(out[0])) send(ran.rank, ops_[node], entry, out[0]);
+      if (is_message(out[1])) send(ran.rank, ops_[node], entry, out[1]);
     }
   }
   constexpr void send_many(std::uint32_t rank, std::uint32_t node, std::uint32_t entry) {
