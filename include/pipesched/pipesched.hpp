@@ -40,8 +40,11 @@
 #include <pipesched/schedules/one_f_one_b_overlap.hpp>
 #include <pipesched/schedules/pass_times.hpp>
 #include <pipesched/schedules/registry.hpp>
+#include <pipesched/schedules/slot_grid.hpp>
 #include <pipesched/schedules/squeezed_blocks.hpp>
 #include <pipesched/schedules/squeezed_v.hpp>
+#include <pipesched/schedules/squeezing_around_weights.hpp>
+#include <pipesched/schedules/squeezing_over_weights.hpp>
 #include <pipesched/schedules/v_half.hpp>
 #include <pipesched/schedules/v_min.hpp>
 #include <pipesched/schedules/v_weight_filling.hpp>
