@@ -89,6 +89,7 @@
 #include <pipesched/analysis/folded_lap_plan.hpp>
 #include <pipesched/analysis/folded_layout.hpp>
 #include <pipesched/analysis/folded_order.hpp>
+#include <pipesched/analysis/folded_ranks.hpp>
 #include <pipesched/analysis/folded_run.hpp>
 #include <pipesched/analysis/folded_state.hpp>
 #include <pipesched/analysis/folded_stride.hpp>
