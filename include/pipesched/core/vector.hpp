@@ -25,20 +25,27 @@ template <class T>
 class vector {
  public:
   using value_type = T;
+  using size_type = std::size_t;
+  using difference_type = std::ptrdiff_t;
+  using reference = T&;
+  using const_reference = T const&;
+  using iterator = T*;
+  using const_iterator = T const*;
 
+  // All others begin with an empty vector, which gives its memory back where an element throws.
   vector() = default;
-  constexpr explicit vector(std::size_t size) { resize(size); }
-  constexpr vector(std::size_t size, T const& value) { resize(size, value); }
+  constexpr explicit vector(std::size_t size) : vector() { resize(size); }
+  constexpr vector(std::size_t size, T const& value) : vector() { resize(size, value); }
   template <class Iterator>
     requires requires(Iterator i) { *i; }
-  constexpr vector(Iterator first, Iterator last) {
+  constexpr vector(Iterator first, Iterator last) : vector() {
     insert(data_, first, last);
   }
   template <class Range>
     requires requires(Range const& range) { view<T>(range); }
   constexpr vector(Range const& range) : vector(range.begin(), range.end()) {}
-  constexpr vector(std::initializer_list<T> values) { insert(data_, values.begin(), values.end()); }
-  constexpr vector(vector const& other) { insert(data_, other.begin(), other.end()); }
+  constexpr vector(std::initializer_list<T> values) : vector() { insert(data_, values.begin(), values.end()); }
+  constexpr vector(vector const& other) : vector() { insert(data_, other.begin(), other.end()); }
   constexpr vector(vector&& other) noexcept { take(other); }
   constexpr vector& operator=(vector const& other) {
     if (this != &other) assign(other.begin(), other.end());
@@ -79,11 +86,16 @@ class vector {
     if (size_ == capacity_) reserve(size_ < 4 ? 4 : 2 * size_);
     data_[size_++] = static_cast<T&&>(value);
   }
+  template <class... Arguments>
+  constexpr T& emplace_back(Arguments&&... arguments) {
+    push_back(T(static_cast<Arguments&&>(arguments)...));
+    return back();
+  }
   constexpr void pop_back() noexcept { --size_; }
   constexpr void clear() noexcept { size_ = 0; }
   constexpr void resize(std::size_t size) { resize(size, T{}); }
   constexpr void resize(std::size_t size, T value) {
-    reserve(size);
+    make_room(size);
     for (auto i = size_; i < size; ++i) data_[i] = value;
     size_ = size;
   }
@@ -103,7 +115,7 @@ class vector {
     auto const offset = at - data_;
     auto place = std::size_t(offset);
     auto const added = std::size_t(last - first);
-    reserve(size_ + added);
+    make_room(size_ + added);
     for (auto i = size_; i > place; --i) data_[i - 1 + added] = static_cast<T&&>(data_[i - 1]);
     for (; first != last; ++first) data_[place++] = *first;
     size_ += added;
@@ -133,6 +145,10 @@ class vector {
   }
 
  private:
+  /// For `size` elements, and for as many again as there were, so that a list that grows is not copied each time.
+  constexpr void make_room(std::size_t size) {
+    if (size > capacity_) reserve(size > 2 * capacity_ ? size : 2 * capacity_);
+  }
   constexpr void take(vector& other) noexcept {
     data_ = other.data_;
     size_ = other.size_;

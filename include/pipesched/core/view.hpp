@@ -5,6 +5,7 @@
 /// A look at elements that lie in a row.
 
 #include <cstddef>
+#include <iterator>
 #include <string_view>  // brings std::ranges::enable_view and enable_borrowed_range, and no more of <ranges>
 
 namespace pipesched {
@@ -18,6 +19,12 @@ template <class T>
 class view {
  public:
   using value_type = T;
+  using size_type = std::size_t;
+  using difference_type = std::ptrdiff_t;
+  using reference = T const&;
+  using iterator = T const*;
+  using const_iterator = T const*;
+  using reverse_iterator = std::reverse_iterator<T const*>;
 
   view() = default;
   constexpr view(T const* data, std::size_t size) noexcept : data_(data), size_(size) {}
@@ -31,10 +38,13 @@ class view {
   constexpr view(T const (&array)[Size]) noexcept : data_(array), size_(Size) {}
 
   [[nodiscard]] constexpr std::size_t size() const noexcept { return size_; }
+  [[nodiscard]] constexpr std::size_t size_bytes() const noexcept { return size_ * sizeof(T); }
   [[nodiscard]] constexpr bool empty() const noexcept { return size_ == 0; }
   [[nodiscard]] constexpr T const* data() const noexcept { return data_; }
   [[nodiscard]] constexpr T const* begin() const noexcept { return data_; }
   [[nodiscard]] constexpr T const* end() const noexcept { return data_ + size_; }
+  [[nodiscard]] constexpr reverse_iterator rbegin() const noexcept { return reverse_iterator(end()); }
+  [[nodiscard]] constexpr reverse_iterator rend() const noexcept { return reverse_iterator(begin()); }
   [[nodiscard]] constexpr T const& operator[](std::size_t i) const noexcept { return data_[i]; }
   [[nodiscard]] constexpr T const& front() const noexcept { return data_[0]; }
   [[nodiscard]] constexpr T const& back() const noexcept { return data_[size_ - 1]; }

@@ -64,6 +64,27 @@ TEST_CASE("a vector holds what a std::vector holds after the same calls", "[core
   }
 }
 
+TEST_CASE("a vector makes an element of what it is given", "[core]") {
+  vector<std::pair<int, int>> v;
+  REQUIRE(v.emplace_back(1, 2) == std::pair(1, 2));
+  REQUIRE(v.emplace_back() == std::pair(0, 0));
+  REQUIRE(v.size() == 2);
+}
+
+TEST_CASE("a vector that grows at its end moves its elements seldom", "[core]") {
+  vector<int> v;
+  int moves = 0;
+  int const more[] = {1, 2, 3};
+  for (int i = 0; i < 1000; ++i) {
+    auto const* const before = v.data();
+    v.insert(v.end(), more, more + 3);
+    v.resize(v.size() + 1, 7);
+    moves += before != v.data();
+  }
+  REQUIRE(v.size() == 4000);
+  REQUIRE(moves < 20);
+}
+
 TEST_CASE("what a vector took back from is as new when it grows again", "[core]") {
   vector<labelled> v(2, labelled{.number = 5, .labels = {1, 2}});
   v.clear();

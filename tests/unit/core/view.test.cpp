@@ -63,6 +63,13 @@ TEST_CASE("a view looks at what a span would", "[core]") {
   REQUIRE(view<int>().empty());
 }
 
+TEST_CASE("a view is gone through backwards, too", "[core]") {
+  int const values[] = {1, 2, 3};
+  pipesched::view<int> const v = values;
+  REQUIRE(std::vector<int>(v.rbegin(), v.rend()) == std::vector<int>{3, 2, 1});
+  REQUIRE(v.size_bytes() == sizeof values);
+}
+
 TEST_CASE("a view is made from anything in a row, also in constant expressions", "[core]") {
   constexpr int array[] = {1, 2, 3};
   STATIC_REQUIRE(sum_of(array) == 6);
