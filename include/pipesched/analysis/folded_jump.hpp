@@ -9,11 +9,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
-#include <vector>
 
 #include <pipesched/analysis/cost.hpp>
 #include <pipesched/analysis/folded_run.hpp>
 #include <pipesched/analysis/folded_stride.hpp>
+#include <pipesched/core/vector.hpp>
 
 namespace pipesched {
 inline namespace v0 {
@@ -59,8 +59,8 @@ class steady_state {
   static constexpr std::int64_t cuts_before_wider = 32;
 
   struct state {
-    std::vector<typename folded_run<Cost>::rank_state> ranks;
-    std::vector<channel<T>> channels;
+    vector<typename folded_run<Cost>::rank_state> ranks;
+    vector<channel<T>> channels;
   };
 
   /// Whether no sum of the times is rounded. Sums of whole numbers never are; reals, where all are whole in a unit of
@@ -215,8 +215,8 @@ class steady_state {
 
   folded_run<Cost>* run_;
   bool exact_;
-  std::vector<rank_stride> strides_;  // from cut to cut
-  std::vector<bool> has_forward_;     // in what is repeated
+  vector<rank_stride> strides_;  // from cut to cut
+  vector<bool> has_forward_;     // in what is repeated
 };
 
 }  // namespace detail

@@ -9,7 +9,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <type_traits>
-#include <vector>
 
 #include <pipesched/analysis/cost.hpp>
 #include <pipesched/analysis/folded_cursor.hpp>
@@ -17,6 +16,7 @@
 #include <pipesched/analysis/folded_layout.hpp>
 #include <pipesched/analysis/folded_state.hpp>
 #include <pipesched/core/op.hpp>
+#include <pipesched/core/vector.hpp>
 
 namespace pipesched {
 inline namespace v0 {
@@ -31,7 +31,7 @@ class folded_lap {
   using rank_state = folded_rank_state<T>;
 
   /// Keeps references to all. Precondition: the plan starts where ranks and channels are now.
-  constexpr folded_lap(layout const& of, std::vector<rank_state>& ranks, std::vector<channel<T>>& channels,
+  constexpr folded_lap(layout const& of, vector<rank_state>& ranks, vector<channel<T>>& channels,
                        lap_plan<Cost> const& plan)
       : layout_(&of), ranks_(&ranks), channels_(&channels), plan_(&plan) {}
 
@@ -235,15 +235,15 @@ class folded_lap {
   }
 
   layout const* layout_;
-  std::vector<rank_state>* ranks_;
-  std::vector<channel<T>>* channels_;
+  vector<rank_state>* ranks_;
+  vector<channel<T>>* channels_;
   lap_plan<Cost> const* plan_;
-  std::vector<ring_places> next_;  // by channel, while steps are written
-  std::vector<T> ends_;
-  std::vector<step> steps_;
+  vector<ring_places> next_;  // by channel, while steps are written
+  vector<T> ends_;
+  vector<step> steps_;
   bool has_pairs_ = false;
-  std::vector<visit> visits_;
-  std::vector<account> accounts_;  // by rank
+  vector<visit> visits_;
+  vector<account> accounts_;  // by rank
 };
 
 }  // namespace detail

@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <vector>
 
 #include <pipesched/analysis/cost.hpp>
 #include <pipesched/analysis/folded_cursor.hpp>
@@ -15,6 +14,7 @@
 #include <pipesched/analysis/folded_state.hpp>
 #include <pipesched/analysis/folded_stride.hpp>
 #include <pipesched/core/folding.hpp>
+#include <pipesched/core/vector.hpp>
 
 namespace pipesched {
 inline namespace v0 {
@@ -52,7 +52,7 @@ class lap_plan {
   static constexpr std::uint32_t no_output = 1;
 
   /// From where ranks and channels are now. Keeps a reference to the layout.
-  constexpr lap_plan(layout const& of, std::vector<rank_state> const& ranks, std::vector<channel<T>> const& channels)
+  constexpr lap_plan(layout const& of, vector<rank_state> const& ranks, vector<channel<T>> const& channels)
       : layout_(&of), strides_(equal_strides(of, ranks)), start_(ranks.begin(), ranks.end()) {
     if (strides_.empty()) return;
     auto left = unlimited;
@@ -81,13 +81,13 @@ class lap_plan {
   /// How many ops were looked at for it.
   [[nodiscard]] constexpr std::size_t effort() const noexcept { return effort_; }
   /// By rank, for one lap.
-  [[nodiscard]] constexpr std::vector<rank_stride> const& strides() const noexcept { return strides_; }
+  [[nodiscard]] constexpr vector<rank_stride> const& strides() const noexcept { return strides_; }
   /// Where each rank is before the first visit.
-  [[nodiscard]] constexpr std::vector<folded_cursor> const& start() const noexcept { return start_; }
+  [[nodiscard]] constexpr vector<folded_cursor> const& start() const noexcept { return start_; }
   /// Those of all the laps.
-  [[nodiscard]] constexpr std::vector<rank_visit> const& visits() const noexcept { return visits_; }
+  [[nodiscard]] constexpr vector<rank_visit> const& visits() const noexcept { return visits_; }
   /// By channel; empty where nothing goes through.
-  [[nodiscard]] constexpr std::vector<end_ring> const& rings() const noexcept { return rings_; }
+  [[nodiscard]] constexpr vector<end_ring> const& rings() const noexcept { return rings_; }
   /// The places of all rings, and those that stand for none.
   [[nodiscard]] constexpr std::uint32_t places() const noexcept { return places_; }
 
@@ -106,7 +106,7 @@ class lap_plan {
   constexpr bool count_ends() {
     effort_ += operations_;
     rings_.assign(held_.size(), end_ring{});
-    std::vector<std::uint32_t> taken(held_.size(), 0);
+    vector<std::uint32_t> taken(held_.size(), 0);
     for (std::uint32_t rank = 0; rank < start_.size(); ++rank) {
       auto cursor = start_[rank];
       for (std::size_t done = 0; done < stride_of(rank); cursor.next_block(*layout_, rank)) {
@@ -133,10 +133,10 @@ class lap_plan {
   /// Plans so many laps, if their rings have room enough. `in_step`: as the sweeps of a run in step do; else up and
   /// down the ranks, which makes longer visits where ops wait only for those of one side.
   constexpr void make_visits(std::size_t laps, bool in_step) {
-    std::vector<rank_visit> visits;
+    vector<rank_visit> visits;
     auto cursors = start_;
     auto held = held_;
-    std::vector<std::size_t> left;
+    vector<std::size_t> left;
     for (std::size_t rank = 0; rank < start_.size(); ++rank) left.push_back(laps * stride_of(rank));
     auto planned = std::size_t{0};
     auto const visit = [&](int number) {
@@ -161,11 +161,11 @@ class lap_plan {
     effort_ += planned;
     if (planned < laps * operations_) return;
     laps_ = laps;
-    visits_ = static_cast<std::vector<rank_visit>&&>(visits);
+    visits_ = static_cast<vector<rank_visit>&&>(visits);
   }
   /// Runs a rank for as long as it can, up to `most` ops. Returns how many it ran.
   constexpr std::size_t run_on(folded_cursor& cursor, std::size_t rank, std::size_t most, std::size_t laps,
-                               std::vector<std::uint32_t>& held) const {
+                               vector<std::uint32_t>& held) const {
     std::size_t done = 0;
     for (; done < most; cursor.next_block(*layout_, rank)) {
       auto const& block = block_at(cursor);
@@ -191,15 +191,15 @@ class lap_plan {
   }
 
   layout const* layout_;
-  std::vector<rank_stride> strides_;
-  std::vector<folded_cursor> start_;
-  std::vector<std::uint32_t> held_;  // by channel, before the first visit
-  std::size_t operations_ = 0;       // of a lap
+  vector<rank_stride> strides_;
+  vector<folded_cursor> start_;
+  vector<std::uint32_t> held_;  // by channel, before the first visit
+  std::size_t operations_ = 0;  // of a lap
   std::size_t effort_ = 0;
   std::size_t laps_ = 1;
   std::int64_t times_ = 0;
-  std::vector<rank_visit> visits_;
-  std::vector<end_ring> rings_;
+  vector<rank_visit> visits_;
+  vector<end_ring> rings_;
   std::uint32_t places_ = no_output + 1;
 };
 

@@ -9,13 +9,13 @@
 #include <cstddef>
 #include <cstdint>
 #include <utility>
-#include <vector>
 
 #include <pipesched/analysis/cost.hpp>
 #include <pipesched/analysis/folded_layout.hpp>
 #include <pipesched/analysis/folded_order.hpp>
 #include <pipesched/analysis/folded_state.hpp>
 #include <pipesched/core/folding.hpp>
+#include <pipesched/core/vector.hpp>
 #include <pipesched/graph/edge.hpp>
 
 namespace pipesched {
@@ -81,9 +81,9 @@ class folded_ranks {
   /// \}
 
   [[nodiscard]] constexpr layout const& of() const noexcept { return *layout_; }
-  [[nodiscard]] constexpr std::vector<rank_state>& ranks() noexcept { return ranks_; }
-  [[nodiscard]] constexpr std::vector<rank_state> const& ranks() const noexcept { return ranks_; }
-  [[nodiscard]] constexpr std::vector<channel<T>>& channels() noexcept { return channels_; }
+  [[nodiscard]] constexpr vector<rank_state>& ranks() noexcept { return ranks_; }
+  [[nodiscard]] constexpr vector<rank_state> const& ranks() const noexcept { return ranks_; }
+  [[nodiscard]] constexpr vector<channel<T>>& channels() noexcept { return channels_; }
 
   /// \name Ranks that may be able to run, in the order in which they became so; each of them once at most
   /// \{
@@ -269,10 +269,10 @@ class folded_ranks {
 
   layout const* layout_;
   folded_order const* order_;
-  std::vector<rank_state> ranks_;
-  std::vector<channel<T>> channels_;
-  std::vector<action> actions_;       // by class
-  std::vector<std::uint32_t> ready_;  // a ring
+  vector<rank_state> ranks_;
+  vector<channel<T>> channels_;
+  vector<action> actions_;       // by class
+  vector<std::uint32_t> ready_;  // a ring
   std::size_t first_ready_ = 0;
   std::size_t ready_count_ = 0;
 };

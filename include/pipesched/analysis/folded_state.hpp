@@ -8,13 +8,13 @@
 #include <cstddef>
 #include <cstdint>
 #include <utility>
-#include <vector>
 
 #include <pipesched/analysis/cost.hpp>
 #include <pipesched/analysis/folded_cursor.hpp>
 #include <pipesched/analysis/folded_layout.hpp>
 #include <pipesched/analysis/idle.hpp>
 #include <pipesched/core/folded_program.hpp>
+#include <pipesched/core/vector.hpp>
 
 namespace pipesched {
 inline namespace v0 {
@@ -24,6 +24,7 @@ namespace detail {
 template <time_value T>
 class channel {
  public:
+  channel() = default;
   constexpr channel(std::uint32_t producer, std::uint32_t consumer, std::size_t capacity)
       : ends_(capacity, T{}), mask_(std::uint32_t(capacity - 1)), producer_(producer), consumer_(consumer) {}
 
@@ -41,7 +42,7 @@ class channel {
   constexpr void push(T end) noexcept { ends_[put_++ & mask_] = end; }
   constexpr T pop() noexcept { return ends_[taken_++ & mask_]; }
   constexpr void grow() {
-    std::vector<T> larger(2 * ends_.size(), T{});
+    vector<T> larger(2 * ends_.size(), T{});
     for (std::uint32_t i = 0; i < size(); ++i) larger[(taken_ + i) & (2 * mask_ + 1)] = at(i);
     ends_ = std::move(larger);
     mask_ = 2 * mask_ + 1;
@@ -57,12 +58,12 @@ class channel {
   bool producer_waits = false;  ///< for room
 
  private:
-  std::vector<T> ends_;  // a power of two
-  std::uint32_t mask_;
+  vector<T> ends_;  // a power of two
+  std::uint32_t mask_ = 0;
   std::uint32_t taken_ = 0;
   std::uint32_t put_ = 0;
-  std::uint32_t producer_;
-  std::uint32_t consumer_;
+  std::uint32_t producer_ = 0;
+  std::uint32_t consumer_ = 0;
 };
 
 /// Where a rank is, and what is known of it so far.

@@ -7,12 +7,12 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <vector>
 
 #include <pipesched/analysis/cost.hpp>
 #include <pipesched/analysis/folded_layout.hpp>
 #include <pipesched/analysis/folded_state.hpp>
 #include <pipesched/core/folding.hpp>
+#include <pipesched/core/vector.hpp>
 
 namespace pipesched {
 inline namespace v0 {
@@ -28,9 +28,9 @@ struct rank_stride {
 /// The shortest strides, by rank; none where a rank has stopped, repeats nothing, or repeats what has no common
 /// multiple with the others'.
 template <cost_model Cost>
-[[nodiscard]] constexpr std::vector<rank_stride> equal_strides(
-    folded_layout<Cost> const& layout, std::vector<folded_rank_state<time_of<Cost>>> const& ranks) {
-  std::vector<rank_stride> strides;
+[[nodiscard]] constexpr vector<rank_stride> equal_strides(folded_layout<Cost> const& layout,
+                                                          vector<folded_rank_state<time_of<Cost>>> const& ranks) {
+  vector<rank_stride> strides;
   std::int64_t microbatches = 1;
   for (auto const& r : ranks) {
     if (r.position == r.stop) return {};
