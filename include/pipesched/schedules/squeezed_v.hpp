@@ -136,6 +136,19 @@ constexpr vector<instant> fill_weights(squeezed_v const& order, std::int64_t mic
   return pipeline.idle();
 }
 
+/// Takes the program of one rank alone.
+template <op_sink Sink>
+struct one_row_sink {
+  int rank;
+  Sink& out;
+
+  constexpr void operator()(int of, op o) const {
+    if (wants(of)) out(o);
+  }
+  [[nodiscard]] constexpr bool wants(int of) const noexcept { return of == rank; }
+  [[nodiscard]] constexpr Sink& row(int) const noexcept { return out; }
+};
+
 /// All programs of a schedule of squeezed building blocks.
 /// `memory`: the most chunks that a rank holds. `wave`: see `squeezed_v`.
 template <class Block, rank_op_sink Sink>
@@ -144,6 +157,8 @@ constexpr void emit_squeezed_v(int ranks, std::int64_t microbatches, pass_times 
   squeezed_v const order(ranks, microbatches, block, wave);
   if (times.equal()) {
     for (int rank = 0; rank < ranks; ++rank) {
+      if constexpr (requires { out.wants(rank); })
+        if (!out.wants(rank)) continue;
       if constexpr (requires { out.row(rank); }) {
         order.emit(rank, out.row(rank));
       } else {

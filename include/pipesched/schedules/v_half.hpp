@@ -56,9 +56,7 @@ struct v_half {
 
   template <op_sink Sink>
   constexpr void emit(int rank, Sink& out) const {
-    auto row = [&](int of, op o) {
-      if (of == rank) out(o);
-    };
+    detail::one_row_sink<Sink> row{rank, out};
     emit_all(row);
   }
   template <rank_op_sink Sink>
