@@ -30,7 +30,8 @@ concept time_value = (std::integral<T> && !std::same_as<T, bool>) || std::floati
 /// Expression: `cost(o, rank)` for an `op o` and `int rank`: a `time_value` >= 0, in any unit, the same at each call.
 /// Optional:
 ///  - `cost.pair_time(f, b, rank)`: an overlapped pair of forward `f` and backward `b`; else the sum of the two;
-///  - `cost.transfer_time(from_rank, to_rank)`: the latency of an edge between two different ranks; else 0.
+///  - `cost.transfer_time(from_rank, to_rank)`: the latency of an edge between two different ranks; else 0;
+///  - `cost.check(stages)`: a `check_result` that says what the model lacks for so many stages; else nothing.
 /// Satisfied by: `uniform_cost<>`, `stage_cost<double>`, `[](op o, int rank) { return rank == 3 ? 2 : 1; }`.
 /// Not by: a callable on the op alone: a straggler is a rank.
 template <class C>
@@ -70,6 +71,17 @@ template <cost_model C>
     return 0;
 }
 /// \}
+
+/// What a model, or the one that it decorates, lacks for so many stages.
+template <cost_model C>
+[[nodiscard]] constexpr check_result check_cost(C const& cost, int stages) {
+  if constexpr (requires { check_result{cost.check(stages)}; })
+    return cost.check(stages);
+  else if constexpr (requires { op_time(cost.inner, op{}, 0); })
+    return check_cost(cost.inner, stages);
+  else
+    return {};
+}
 
 /// Refuses durations that are negative, not a number, or so long that a sum of `steps` of them may overflow.
 template <time_value T>
@@ -200,7 +212,7 @@ struct stage_cost {
                             overlapped.empty() ? check_result{} : sized("overlapped (size)", overlapped)});
   }
 
-  /// Precondition: `check` passed for the schedule's stages.
+  /// Precondition: `check` passed for the schedule's stages, as timelines and analyses see to.
   [[nodiscard]] constexpr T operator()(op o, int /*rank*/) const noexcept {
     auto const s = std::size_t(o.stage());
     switch (o.kind()) {

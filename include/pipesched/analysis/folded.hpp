@@ -71,6 +71,7 @@ template <cost_model Cost = uniform_cost<>>
                                                                             memory_model const& memory = {},
                                                                             analysis_effort* effort = nullptr) {
   using T = time_of<Cost>;
+  require(check_cost(cost, folded.where.stages()));
   detail::folded_order const order(folded, memory);
   if (!order.regular()) return {};
   detail::folded_layout<Cost> const layout(folded, cost);

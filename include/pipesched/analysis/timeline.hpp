@@ -60,6 +60,7 @@ class timeline {
   template <cost_model Cost>
   constexpr void run(op_graph const& graph, Cost const& cost) {
     auto const& order = this->order();
+    require(check_cost(cost, graph.stages()));
     detail::require_runnable(graph, order);
     auto const steps = order.steps();
     start_.resize_uninitialised(steps.size());

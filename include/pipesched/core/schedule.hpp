@@ -41,10 +41,10 @@ class schedule {
       : schedule(std::move(where), microbatches, name) {
     require(first_violation(
         {at_least("microbatches", microbatches, 1), at_most("microbatches", microbatches, max_microbatches)}));
-    if (std::int64_t(programs.size()) != ranks())
-      require(parameter_violation{"programs (size)", std::int64_t(programs.size()), "must be", ranks(), "ranks"});
+    if (std::int64_t(std::size(programs)) != ranks())
+      require(parameter_violation{"programs (size)", std::int64_t(std::size(programs)), "must be", ranks(), "ranks"});
     detail::vector<std::int64_t> lengths;
-    for (auto const& program : programs) lengths.push_back(std::int64_t(program.size()));
+    for (auto const& program : programs) lengths.push_back(std::int64_t(std::size(program)));
     allocate(lengths);
     op* next = ops_.data();
     for (auto const& program : programs)

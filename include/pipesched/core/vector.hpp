@@ -27,6 +27,8 @@ class vector {
   using value_type = T;
   using size_type = std::size_t;
   using difference_type = std::ptrdiff_t;
+  using pointer = T*;
+  using const_pointer = T const*;
   using reference = T&;
   using const_reference = T const&;
   using iterator = T*;
@@ -37,15 +39,15 @@ class vector {
   constexpr explicit vector(std::size_t size) : vector() { resize(size); }
   constexpr vector(std::size_t size, T const& value) : vector() { resize(size, value); }
   template <class Iterator>
-    requires requires(Iterator i) { *i; }
+    requires requires(Iterator i) { *i, i - i; }
   constexpr vector(Iterator first, Iterator last) : vector() {
-    insert(data_, first, last);
+    append(first, last);
   }
   template <class Range>
     requires requires(Range const& range) { view<T>(range); }
-  constexpr vector(Range const& range) : vector(range.begin(), range.end()) {}
-  constexpr vector(std::initializer_list<T> values) : vector() { insert(data_, values.begin(), values.end()); }
-  constexpr vector(vector const& other) : vector() { insert(data_, other.begin(), other.end()); }
+  constexpr vector(Range const& range) : vector(view<T>(range).begin(), view<T>(range).end()) {}
+  constexpr vector(std::initializer_list<T> values) : vector() { append(values.begin(), values.end()); }
+  constexpr vector(vector const& other) : vector() { append(other.begin(), other.end()); }
   constexpr vector(vector&& other) noexcept { take(other); }
   constexpr vector& operator=(vector const& other) {
     if (this != &other) assign(other.begin(), other.end());
@@ -73,11 +75,16 @@ class vector {
   [[nodiscard]] constexpr T* end() noexcept { return data_ + size_; }
   [[nodiscard]] constexpr T const* begin() const noexcept { return data_; }
   [[nodiscard]] constexpr T const* end() const noexcept { return data_ + size_; }
+  [[nodiscard]] constexpr T const* cbegin() const noexcept { return data_; }
+  [[nodiscard]] constexpr T const* cend() const noexcept { return data_ + size_; }
+  [[nodiscard]] constexpr auto rbegin() const noexcept { return view<T>(*this).rbegin(); }
+  [[nodiscard]] constexpr auto rend() const noexcept { return view<T>(*this).rend(); }
 
   constexpr void reserve(std::size_t capacity) {
     if (capacity <= capacity_) return;
+    auto const size = size_;  // read before the call, which might change it for all that g++ knows, and warns of
     auto* const larger = new T[capacity];
-    for (std::size_t i = 0; i < size_; ++i) larger[i] = static_cast<T&&>(data_[i]);
+    for (std::size_t i = 0; i < size; ++i) larger[i] = static_cast<T&&>(data_[i]);
     delete[] data_;
     data_ = larger;
     capacity_ = capacity;
@@ -104,10 +111,10 @@ class vector {
     resize(size, static_cast<T&&>(value));
   }
   template <class Iterator>
-    requires requires(Iterator i) { *i; }
+    requires requires(Iterator i) { *i, i - i; }
   constexpr void assign(Iterator first, Iterator last) {
     clear();
-    insert(data_, first, last);
+    append(first, last);
   }
   constexpr T* insert(T const* at, T value) { return insert(at, &value, &value + 1); }
   template <class Iterator>
@@ -137,17 +144,18 @@ class vector {
   template <class Range>
     requires requires(Range const& range) { view<T>(range); }
   [[nodiscard]] constexpr bool operator==(Range const& other) const {
-    if (size_ != other.size()) return false;
-    for (std::size_t i = 0; i < size_; ++i) {
-      if (!(data_[i] == other[i])) return false;
-    }
-    return true;
+    return view<T>(*this) == other;
   }
 
  private:
   /// For `size` elements, and for as many again as there were, so that a list that grows is not copied each time.
   constexpr void make_room(std::size_t size) {
     if (size > capacity_) reserve(size > 2 * capacity_ ? size : 2 * capacity_);
+  }
+  template <class Iterator>
+  constexpr void append(Iterator first, Iterator last) {
+    make_room(size_ + std::size_t(last - first));
+    for (; first != last; ++first) data_[size_++] = *first;
   }
   constexpr void take(vector& other) noexcept {
     data_ = other.data_;

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include <pipesched/analysis/critical_path.hpp>
+#include <pipesched/analysis/decorators.hpp>
 #include <pipesched/analysis/report.hpp>
 #include <pipesched/core/forward_only.hpp>
 #include <pipesched/schedules/dual_pipe.hpp>
@@ -174,4 +175,13 @@ TEST_CASE("Forward-only runs in m + P - 1 forwards and keeps all activations", "
   CHECK(r.makespan == 9);
   CHECK_FALSE(r.steady_utilization);
   CHECK(r.per_rank[0].warmup == 6);
+}
+
+TEST_CASE("A cost model that lacks times for a stage is refused, whatever decorates it", "[analysis]") {
+  stage_cost<> const short_of_two{.forward = {1, 2}, .backward_input = {1, 2}, .backward_weight = {1, 1}};
+  one_f_one_b const generator{.ranks = 4, .microbatches = 8};
+  CHECK_THROWS_AS(analyze(generator, short_of_two), parameter_error);
+  CHECK_THROWS_AS(analyze(generate(generator), short_of_two), parameter_error);
+  CHECK_THROWS_AS(analyze(generator, with_overhead(short_of_two, 1)), parameter_error);
+  CHECK_THROWS_WITH(make_timeline(build_graph(generator), short_of_two), test_support::contains("forward (size) = 2"));
 }

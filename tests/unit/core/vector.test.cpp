@@ -69,6 +69,10 @@ TEST_CASE("a vector makes an element of what it is given", "[core]") {
   REQUIRE(v.emplace_back(1, 2) == std::pair(1, 2));
   REQUIRE(v.emplace_back() == std::pair(0, 0));
   REQUIRE(v.size() == 2);
+  int const array[] = {4, 5};
+  REQUIRE(vector<int>(array) == std::vector<int>{4, 5});
+  vector<int> const from_array = array;
+  REQUIRE(std::vector<int>(from_array.rbegin(), from_array.rend()) == std::vector<int>{5, 4});
 }
 
 TEST_CASE("a vector that grows at its end moves its elements seldom", "[core]") {

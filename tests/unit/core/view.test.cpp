@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+#include <pipesched/core/vector.hpp>
 #include <pipesched/core/view.hpp>
 
 #include <algorithm>
@@ -69,6 +70,32 @@ TEST_CASE("a view is gone through backwards, too", "[core]") {
   REQUIRE(std::vector<int>(v.rbegin(), v.rend()) == std::vector<int>{3, 2, 1});
   REQUIRE(v.size_bytes() == sizeof values);
 }
+
+TEST_CASE("a view equals any range of equal elements, and becomes a std::vector", "[core]") {
+  std::vector<int> const values{1, 2, 3};
+  view<int> const v = values;
+  REQUIRE(v == values);
+  REQUIRE(values == v);
+  REQUIRE(v == view<int>(values));
+  REQUIRE(v == std::span(values));
+  REQUIRE(v == pipesched::detail::vector<int>{1, 2, 3});
+  REQUIRE(pipesched::detail::vector<int>{1, 2, 3} == v);
+  REQUIRE_FALSE(v == v.first(2));
+  REQUIRE_FALSE(v == std::vector<int>{1, 2, 4});
+  std::vector<int> copy = v;
+  copy = v.last(1);
+  REQUIRE(copy == std::vector<int>{3});
+}
+
+struct base {
+  int number;
+};
+struct derived : base {
+  int more;
+};
+// A view steps by the size of its element; and {0, 2} is no view of two elements at the null pointer.
+static_assert(!std::is_constructible_v<view<base>, std::vector<derived>>);
+static_assert(!std::is_constructible_v<view<int>, int, int>);
 
 TEST_CASE("a view is made from anything in a row, also in constant expressions", "[core]") {
   constexpr int array[] = {1, 2, 3};
