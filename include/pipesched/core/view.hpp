@@ -105,7 +105,9 @@ class view {
 }  // namespace v0
 }  // namespace pipesched
 
+/// \cond
 template <class T>
 inline constexpr bool std::ranges::enable_view<pipesched::view<T>> = true;
 template <class T>
 inline constexpr bool std::ranges::enable_borrowed_range<pipesched::view<T>> = true;
+/// \endcond
