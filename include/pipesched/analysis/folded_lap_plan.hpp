@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 
 #include <pipesched/analysis/cost.hpp>
 #include <pipesched/analysis/folded_cursor.hpp>
@@ -161,7 +162,7 @@ class lap_plan {
     effort_ += planned;
     if (planned < laps * operations_) return;
     laps_ = laps;
-    visits_ = static_cast<vector<rank_visit>&&>(visits);
+    visits_ = std::move(visits);
   }
   /// Runs a rank for as long as it can, up to `most` ops. Returns how many it ran.
   constexpr std::size_t run_on(folded_cursor& cursor, std::size_t rank, std::size_t most, std::size_t laps,

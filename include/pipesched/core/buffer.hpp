@@ -4,10 +4,10 @@
 /// \file
 /// An array that is allocated once and written once.
 
-#include <pipesched/core/view.hpp>
-
 #include <cstddef>
 #include <type_traits>
+
+#include <pipesched/core/view.hpp>
 
 namespace pipesched {
 inline namespace v0 {

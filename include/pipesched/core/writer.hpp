@@ -115,5 +115,22 @@ struct count_sink {
   constexpr void operator()(op) noexcept { ++count; }
 };
 
+namespace detail {
+
+/// Takes the program of one rank alone, of all that a generator emits together.
+template <op_sink Sink>
+struct one_row_sink {
+  int rank;
+  Sink& out;
+
+  constexpr void operator()(int of, op o) const {
+    if (wants(of)) out(o);
+  }
+  [[nodiscard]] constexpr bool wants(int of) const noexcept { return of == rank; }
+  [[nodiscard]] constexpr Sink& row(int) const noexcept { return out; }
+};
+
+}  // namespace detail
+
 }  // namespace v0
 }  // namespace pipesched

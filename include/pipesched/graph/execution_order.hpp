@@ -10,7 +10,6 @@
 #include <string>
 #include <utility>
 
-#include <pipesched/core/buffer.hpp>
 #include <pipesched/core/error.hpp>
 #include <pipesched/core/vector.hpp>
 #include <pipesched/core/view.hpp>

@@ -136,19 +136,6 @@ constexpr vector<instant> fill_weights(squeezed_v const& order, std::int64_t mic
   return pipeline.idle();
 }
 
-/// Takes the program of one rank alone.
-template <op_sink Sink>
-struct one_row_sink {
-  int rank;
-  Sink& out;
-
-  constexpr void operator()(int of, op o) const {
-    if (wants(of)) out(o);
-  }
-  [[nodiscard]] constexpr bool wants(int of) const noexcept { return of == rank; }
-  [[nodiscard]] constexpr Sink& row(int) const noexcept { return out; }
-};
-
 /// All programs of a schedule of squeezed building blocks.
 /// `memory`: the most chunks that a rank holds. `wave`: see `squeezed_v`.
 template <class Block, rank_op_sink Sink>

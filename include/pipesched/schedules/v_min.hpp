@@ -8,6 +8,7 @@
 
 #include <pipesched/core/concepts.hpp>
 #include <pipesched/core/placement.hpp>
+#include <pipesched/core/writer.hpp>
 #include <pipesched/schedules/building_block.hpp>
 #include <pipesched/schedules/pass_times.hpp>
 #include <pipesched/schedules/squeezed_v.hpp>

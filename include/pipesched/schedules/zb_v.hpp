@@ -172,9 +172,7 @@ struct zb_v {
   template <op_sink Sink>
   constexpr void emit(int rank, Sink& out) const {
     if (rows_are_independent()) return detail::emit_zb_v(ranks, microbatches, rank, out);
-    auto row = [&](int of, op o) {
-      if (of == rank) out(o);
-    };
+    detail::one_row_sink<Sink> row{rank, out};
     simulate(row);
   }
   template <rank_op_sink Sink>
